@@ -28,7 +28,10 @@ func DefaultConfig() Config { return Config{Listen: "127.0.0.1:9091"} }
 
 // Validate reports the first setting that cannot work.
 func (c Config) Validate() error {
-	if strings.HasPrefix(c.Listen, "unix:/") {
+	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
+		if !strings.HasPrefix(path, "/") {
+			return fmt.Errorf("listen: %q is no address: a unix socket wants an absolute path, unix:/run/spillway/admin.sock", c.Listen)
+		}
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
