@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 // value is not usable, make one with NewBoard.
 type Board struct {
 	onDown func(down bool) error // opens and closes the listener
+	except []Kind                // kinds that this stand-in does not have
 
 	change sync.Mutex // held while a change is carried out, so that changes happen one after the other
 
@@ -19,16 +21,19 @@ type Board struct {
 	rand   *rand.Rand    // guarded by mu; seeded, so that a test sees the same shares each time
 	mended chan struct{} // guarded by mu; closed when faults are mended, then replaced
 	hits   map[Kind]int  // guarded by mu
+	struck chan struct{} // guarded by mu; closed when a fault strikes, then replaced
 }
 
 // NewBoard returns a board without faults. onDown is called when Down is set or
-// mended; nil means that the stand-in cannot go down.
-func NewBoard(onDown func(down bool) error) *Board {
+// mended; the kinds in except are refused.
+func NewBoard(onDown func(down bool) error, except ...Kind) *Board {
 	return &Board{
 		onDown: onDown,
+		except: except,
 		rand:   rand.New(rand.NewPCG(1, 2)),
 		mended: make(chan struct{}),
 		hits:   map[Kind]int{},
+		struck: make(chan struct{}),
 	}
 }
 
@@ -38,12 +43,12 @@ func (b *Board) Break(f Fault) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
+	if slices.Contains(b.except, f.Kind) {
+		return fmt.Errorf("kind: %q is not possible here", f.Kind)
+	}
 	b.change.Lock()
 	defer b.change.Unlock()
 	if f.Kind == Down {
-		if b.onDown == nil {
-			return fmt.Errorf("kind: %q is not possible here", f.Kind)
-		}
 		if err := b.onDown(true); err != nil {
 			return fmt.Errorf("go down: %w", err)
 		}
@@ -96,6 +101,24 @@ func (b *Board) Hits(k Kind) int {
 	return b.hits[k]
 }
 
+// WaitHits returns when a fault of this kind has struck n times, or with ctx's
+// error.
+func (b *Board) WaitHits(ctx context.Context, k Kind, n int) error {
+	for {
+		b.mu.Lock()
+		hits, struck := b.hits[k], b.struck
+		b.mu.Unlock()
+		if hits >= n {
+			return nil
+		}
+		select {
+		case <-struck:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %d hits of fault %s: have %d: %w", n, k, hits, ctx.Err())
+		}
+	}
+}
+
 // PickCall returns the fault that strikes this call as a whole, if one does.
 // The channel is closed when faults are mended.
 func (b *Board) PickCall(c Call) (Fault, <-chan struct{}, bool) {
@@ -130,6 +153,8 @@ func (b *Board) strikes(f *Fault) bool {
 		return false
 	}
 	b.hits[f.Kind]++
+	close(b.struck)
+	b.struck = make(chan struct{})
 	if f.Times > 0 {
 		if f.Times--; f.Times == 0 {
 			b.faults = slices.DeleteFunc(slices.Clone(b.faults), func(o *Fault) bool { return o == f })

@@ -33,7 +33,7 @@ const (
 	Status      Kind = "status"       // the bare HTTP status in Status (default 500), no body, not applied
 	Error       Kind = "error"        // the service's error Code for the whole call, not applied
 	Record      Kind = "record"       // Kinesis only: the error Code for single records of a call, the others are applied
-	Skew        Kind = "skew"         // Kinesis only: the service's clock is ahead by By and refuses signatures more than 5 minutes off
+	Skew        Kind = "skew"         // the service's clock is ahead by By and it refuses signatures made too far from it
 )
 
 // Kinds lists every kind.

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +17,10 @@ func (b *Board) Handle(w http.ResponseWriter, r *http.Request, c Call, fail func
 	if !struck {
 		apply(w, r)
 		return
+	}
+	switch f.Kind {
+	case Garbage, Empty, Status, Error:
+		io.Copy(io.Discard, r.Body) // a caller still busy sending would see a reset instead of the answer
 	}
 	switch f.Kind {
 	case Hang:
@@ -62,7 +67,7 @@ func hang(w http.ResponseWriter, r *http.Request, mended <-chan struct{}) {
 func wait(r *http.Request, mended <-chan struct{}, d time.Duration) bool {
 	// net/http notices that a caller is gone only once its body has been read.
 	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	if err != nil && !errors.Is(err, http.ErrBodyReadAfterClose) {
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))

@@ -143,19 +143,15 @@ func TestFault_trickle_arrivesInTheEnd(t *testing.T) {
 }
 
 func TestFault_hang_endsWhenMended(t *testing.T) {
-	hanging := make(chan struct{})
-	k, client := start(t, kinesis.Options{
-		Streams: map[string]int{"good": 1},
-		OnCall:  func(kinesis.Call) { close(hanging) },
-	})
+	k, client := one(t)
 	breakIt(t, k, fault.Fault{Kind: fault.Hang})
 	done := make(chan error)
 	go func() {
 		_, err := put(client, "good", entries(1))
 		done <- err
 	}()
-	<-hanging
-	for k.Hits(fault.Hang) == 0 { // between OnCall and the choice of the fault
+	if err := k.WaitHits(t.Context(), fault.Hang, 1); err != nil {
+		t.Fatal(err)
 	}
 	if err := k.Mend(); err != nil {
 		t.Fatal(err)
@@ -292,4 +288,27 @@ func TestControl_breaksAndMendsOverHTTP(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	mend(t, k, client)
+}
+
+func TestServer_OnCall_holdsTheCall(t *testing.T) {
+	calls, release := make(chan kinesis.Call), make(chan struct{})
+	k, client := start(t, kinesis.Options{
+		Streams: map[string]int{"good": 1},
+		OnCall:  func(c kinesis.Call) { calls <- c; <-release },
+	})
+	done := make(chan error)
+	go func() {
+		_, err := put(client, "good", entries(3))
+		done <- err
+	}()
+	if got, want := <-calls, (kinesis.Call{Op: "PutRecords", Stream: "good", Records: 3}); got != want {
+		t.Errorf("call %+v, want %+v", got, want)
+	}
+	if n := k.Count("good"); n != 0 {
+		t.Errorf("%d records written before the call was released", n)
+	}
+	close(release)
+	if err := <-done; err != nil || k.Count("good") != 3 {
+		t.Errorf("%d records, %v", k.Count("good"), err)
+	}
 }
