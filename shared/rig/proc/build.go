@@ -1,0 +1,56 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Builder builds programs, each at most once. It is safe for concurrent use; the
+// zero value is ready. Close removes what it built.
+type Builder struct {
+	mu    sync.Mutex
+	dir   string            // guarded by mu
+	built map[string]string // guarded by mu; package and flags to path
+}
+
+// Build compiles a main package, given as for go build (an import path, or a
+// path that begins with ./ and counts from the working directory), and returns
+// the program's path. Further flags go to go build.
+func (b *Builder) Build(pkg string, flags ...string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := strings.Join(append(flags, pkg), " ")
+	if path, ok := b.built[key]; ok {
+		return path, nil
+	}
+	if b.dir == "" {
+		dir, err := os.MkdirTemp("", "rig-build-")
+		if err != nil {
+			return "", fmt.Errorf("build %s: %w", pkg, err)
+		}
+		b.dir, b.built = dir, map[string]string{}
+	}
+	path := filepath.Join(b.dir, fmt.Sprintf("%d-%s", len(b.built), filepath.Base(pkg)))
+	args := append(append([]string{"build", "-o", path}, flags...), pkg)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	b.built[key] = path
+	return path, nil
+}
+
+// Close removes the programs that were built.
+func (b *Builder) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dir := b.dir
+	b.dir, b.built = "", nil
+	if dir == "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}
