@@ -26,6 +26,9 @@ type Decision struct {
 	// Reason is one sentence that an operator understands.
 	Reason string `json:"reason,omitempty"`
 	Notes  []Note `json:"notes,omitempty"` // to be told to people, in this order
+	// Would is the action that would begin now but for a dry run. It is for the
+	// record; Verb is none.
+	Would *Action `json:"would,omitempty"`
 }
 
 // Kind is what an action is for.
@@ -103,12 +106,10 @@ type Action struct {
 	Tried      []Rung   `json:"tried,omitempty"`
 	Token      bool     `json:"token,omitempty"` // paid from the budget
 	RolledBack bool     `json:"rolled_back,omitempty"`
-	Failures   []string `json:"failures,omitempty"` // what went wrong on the way, in order
-	AbortFor   string   `json:"abort_for,omitempty"`
+	Failures   []string `json:"failures,omitempty"`  // what went wrong on the way, in order
 	HeldFrom   Moment   `json:"held_from,omitempty"` // since when verify sees what it wants
 	HeldCount  int      `json:"held_count,omitempty"`
-	Then       *Command `json:"then,omitempty"` // a person's order that waits for this to end
-	Until      Moment   `json:"until,omitempty"`
+	Until      Moment   `json:"until,omitempty"` // when a pin ends
 }
 
 // Result is how a step went. It counts only if Action, Step and Rung are those

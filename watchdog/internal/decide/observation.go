@@ -86,10 +86,10 @@ const (
 // Process is the third witness: what the kernel says about the collector's pid.
 // It is asked only when Reach is not ok.
 type Process struct {
-	Known     bool `json:"known"` // false when it cannot be seen from here (another pid namespace)
-	Alive     bool `json:"alive"`
-	SameStart bool `json:"same_start"`      // still the process of the last report, not a reused pid
-	State     byte `json:"state,omitempty"` // R, S, D, T, Z as in /proc/PID/stat
+	Known     bool   `json:"known"` // false when it cannot be seen from here (another pid namespace)
+	Alive     bool   `json:"alive"`
+	SameStart bool   `json:"same_start"`      // still the process of the last report, not a reused pid
+	State     string `json:"state,omitempty"` // R, S, D, T, Z as in /proc/PID/stat
 	// CPUMoved says that it used CPU since the observation before; CPUKnown that
 	// there was one to compare with.
 	CPUMoved bool `json:"cpu_moved"`

@@ -33,8 +33,10 @@ type State struct {
 	Liveness  LivenessRegion  `json:"liveness"`
 	Authority AuthorityRegion `json:"authority"`
 	Action    *Action         `json:"action,omitempty"`
-	LastID    int64           `json:"last_id"` // of the last action begun
-	Last      *Past           `json:"last,omitempty"`
+	// Pending is a switch or pin that a person ordered and that waits its turn.
+	Pending *Command `json:"pending,omitempty"`
+	LastID  int64    `json:"last_id"` // of the last action begun
+	Last    *Past    `json:"last,omitempty"`
 
 	Rules   map[string]RuleState `json:"rules"`
 	Budget  Budget               `json:"budget"`
@@ -197,7 +199,6 @@ type Seen struct {
 	BootID     string    `json:"boot_id,omitempty"`
 	Seq        uint64    `json:"seq"`
 	Mode       mode.Mode `json:"mode,omitempty"`
-	Stopping   bool      `json:"stopping,omitempty"`
 	Accepted   uint64    `json:"accepted"`
 	Refused    uint64    `json:"refused"`
 	Invocation string    `json:"invocation,omitempty"`
