@@ -36,8 +36,8 @@ func fill(v reflect.Value) {
 			v.Set(reflect.ValueOf(time.Date(2026, 12, 1, 1, 2, 3, 123e6, time.UTC)))
 			return
 		}
-		for i := range v.NumField() {
-			fill(v.Field(i))
+		for _, field := range v.Fields() {
+			fill(field)
 		}
 	case reflect.Map:
 		item := reflect.New(v.Type().Elem()).Elem()

@@ -31,7 +31,7 @@ const (
 func CheckAddr(addr string) error {
 	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
 		if !filepath.IsAbs(path) {
-			return fmt.Errorf("%q: want an absolute path after unix:", addr)
+			return fmt.Errorf("%q: want unix: and an absolute path", addr)
 		}
 		if len(path) > maxSocketPath {
 			return fmt.Errorf("%q: the path of a unix socket has at most %d bytes, this has %d", addr, maxSocketPath, len(path))
@@ -40,7 +40,7 @@ func CheckAddr(addr string) error {
 	}
 	if name, ok := strings.CutPrefix(addr, systemdPrefix); ok {
 		if name == "" {
-			return fmt.Errorf("%q: want the FileDescriptorName of the socket unit after systemd:", addr)
+			return fmt.Errorf("%q: want systemd: and the FileDescriptorName of the socket unit", addr)
 		}
 		return nil
 	}

@@ -1,0 +1,61 @@
+# Everything a developer does here. `make` alone shows the list.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null)
+
+BUILDINFO   := spillway/shared/buildinfo
+LDFLAGS     := -s -w -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT) -X $(BUILDINFO).date=$(DATE)
+GOBUILD     := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+FUZZTIME ?= 1m
+BENCH    ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check check-fast race fmt bench fuzz soak clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build both programs into bin/
+	$(GOBUILD) -o bin/spillway-collector ./collector
+	$(GOBUILD) -o bin/spillway-watchdog ./watchdog
+
+demo: ## show an outage from beginning to end on this machine, without AWS
+	go run ./shared/rig/demo
+
+test: ## run every test
+	go test ./...
+
+check-fast: ## formatting, go vet, go fix, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go fix -diff ./...
+	$(STATICCHECK) ./...
+
+check: check-fast ## all of check-fast, the architecture, every test under the race detector
+	go test -count=1 ./docs
+	go test -race ./...
+
+fmt: ## format all Go files
+	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+bench: ## run the benchmarks; BENCH=Append narrows them
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+fuzz: ## run every fuzz target for FUZZTIME (1m)
+	@for pkg in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+soak: ## look for rare failures: every fuzz target, then all tests ten times under the race detector
+	$(MAKE) fuzz
+	go test -race -count=10 -timeout 2h ./...
+
+clean: ## remove what was built
+	rm -rf bin dist artifacts
