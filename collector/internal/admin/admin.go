@@ -46,10 +46,10 @@ type Server struct {
 // maxBody bounds what a request to the admin listener may carry.
 const maxBody = 64 << 10
 
-// New returns the handler of the admin listener. address is where it listens:
-// it decides whether the token is asked for.
-func New(cfg Config, address string, deps Deps) (*Server, error) {
-	g, err := newGuard(cfg, address)
+// New returns the handler of the admin listener. private tells whether only this
+// box can reach it (httpserver.Private): it decides whether the token is needed.
+func New(cfg Config, private bool, deps Deps) (*Server, error) {
+	g, err := newGuard(cfg, private)
 	if err != nil {
 		return nil, err
 	}

@@ -71,9 +71,9 @@ func (b *box) deps() admin.Deps {
 	}
 }
 
-func serve(t *testing.T, b *box, cfg admin.Config, address string) *httptest.Server {
+func serve(t *testing.T, b *box, cfg admin.Config, private bool) *httptest.Server {
 	t.Helper()
-	s, err := admin.New(cfg, address, b.deps())
+	s, err := admin.New(cfg, private, b.deps())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func call(t *testing.T, srv *httptest.Server, method, path, body string, header 
 
 func TestServer_answersOnLoopbackWithoutToken(t *testing.T) {
 	b := &box{}
-	srv := serve(t, b, admin.DefaultConfig(), "127.0.0.1:9091")
+	srv := serve(t, b, admin.DefaultConfig(), true)
 	for _, tc := range []struct {
 		name, method, path, body string
 		status                   int
@@ -142,7 +142,7 @@ func TestServer_readyTellsWhyNot(t *testing.T) {
 	b := &box{}
 	err := errors.New("refusing: spool is full")
 	b.ready.Store(&err)
-	status, body := call(t, serve(t, b, admin.DefaultConfig(), "unix:/run/x"), "GET", "/readyz", "")
+	status, body := call(t, serve(t, b, admin.DefaultConfig(), true), "GET", "/readyz", "")
 	if status != 503 || !strings.Contains(body, "spool is full") {
 		t.Fatalf("got %d %q", status, body)
 	}
@@ -150,7 +150,7 @@ func TestServer_readyTellsWhyNot(t *testing.T) {
 
 func TestServer_flushAtOnceOrWhenCompleted(t *testing.T) {
 	b := &box{}
-	srv := serve(t, b, admin.DefaultConfig(), "127.0.0.1:9091")
+	srv := serve(t, b, admin.DefaultConfig(), true)
 	status, body := call(t, srv, "POST", "/flush", "")
 	var f healthapi.Flush
 	if err := json.Unmarshal([]byte(body), &f); err != nil || status != 202 || f.Requested != 1 || f.Completed != 0 {
@@ -167,7 +167,7 @@ func TestServer_flushAtOnceOrWhenCompleted(t *testing.T) {
 
 func TestServer_refusalOfTheCollectorIsSaid(t *testing.T) {
 	b := &box{refuse: errors.New("no fallback config is given")}
-	status, body := call(t, serve(t, b, admin.DefaultConfig(), "127.0.0.1:9091"), "POST", "/mode", `{"mode":"fallback"}`)
+	status, body := call(t, serve(t, b, admin.DefaultConfig(), true), "POST", "/mode", `{"mode":"fallback"}`)
 	if status != 409 || !strings.Contains(body, "no fallback config") {
 		t.Fatalf("got %d %q", status, body)
 	}
@@ -179,9 +179,9 @@ func TestServer_tokenWhereItIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := admin.DefaultConfig()
-	open := serve(t, &box{}, cfg, "0.0.0.0:9091")
+	open := serve(t, &box{}, cfg, false)
 	cfg.TokenFile = token
-	guarded := serve(t, &box{}, cfg, "0.0.0.0:9091")
+	guarded := serve(t, &box{}, cfg, false)
 	for _, tc := range []struct {
 		name   string
 		srv    *httptest.Server
@@ -212,13 +212,13 @@ func TestServer_tokenWhereItIsNeeded(t *testing.T) {
 func TestNew_tokenFileMustBeUsable(t *testing.T) {
 	cfg := admin.DefaultConfig()
 	cfg.TokenFile = filepath.Join(t.TempDir(), "missing")
-	if _, err := admin.New(cfg, "127.0.0.1:1", (&box{}).deps()); err == nil {
+	if _, err := admin.New(cfg, true, (&box{}).deps()); err == nil {
 		t.Error("missing token file was taken")
 	}
 	if err := os.WriteFile(cfg.TokenFile, []byte(" \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.New(cfg, "127.0.0.1:1", (&box{}).deps()); err == nil {
+	if _, err := admin.New(cfg, true, (&box{}).deps()); err == nil {
 		t.Error("empty token file was taken")
 	}
 }

@@ -4,17 +4,18 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
+
+	"spillway/shared/httpserver"
 )
 
 // Config says where the admin listener stands and who may change things there.
 type Config struct {
-	// Listen is the address: host:port, or unix:/path for a socket (0660).
-	// Default 127.0.0.1:9091.
+	// Listen is the address: host:port, unix:/path for a socket (0660), or
+	// systemd:name for a socket that systemd opened. Default 127.0.0.1:9091.
 	Listen string `yaml:"listen"`
 	// TokenFile holds the bearer token that changes and profiles want when the
 	// address is neither loopback nor a unix socket; without it they are refused
@@ -28,14 +29,8 @@ func DefaultConfig() Config { return Config{Listen: "127.0.0.1:9091"} }
 
 // Validate reports the first setting that cannot work.
 func (c Config) Validate() error {
-	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
-		if !strings.HasPrefix(path, "/") {
-			return fmt.Errorf("listen: %q is no address: a unix socket wants an absolute path, unix:/run/spillway/admin.sock", c.Listen)
-		}
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("listen: %q is no address: want host:port or unix:/path", c.Listen)
+	if err := httpserver.CheckAddr(c.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
 	}
 	return nil
 }
@@ -47,8 +42,8 @@ type guard struct {
 	token   atomic.Pointer[string]
 }
 
-func newGuard(cfg Config, address string) (*guard, error) {
-	g := &guard{file: cfg.TokenFile, private: isPrivate(address)}
+func newGuard(cfg Config, private bool) (*guard, error) {
+	g := &guard{file: cfg.TokenFile, private: private}
 	return g, g.reload()
 }
 
@@ -92,19 +87,4 @@ func (g *guard) wrap(next http.HandlerFunc) http.Handler {
 		}
 		next(w, r)
 	})
-}
-
-func isPrivate(address string) bool {
-	if strings.HasPrefix(address, "unix:") {
-		return true
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+func quiet() *logrus.Entry {
+	l := logrus.New()
+	l.SetOutput(io.Discard)
+	return logrus.NewEntry(l)
+}
+
+func TestPreflight_findsABrokenFallbackAndItsRepair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var broken error
+		checks := 0
+		used := false
+		p := newPreflight(quiet(), func() (bool, bool) { return true, used })
+		go func() { _ = p.run(ctx) }()
+		synctest.Wait()
+		if got := p.report(); got.Configured || got.Ready || checks != 0 {
+			t.Fatalf("without a fallback: %+v after %d checks", got, checks)
+		}
+
+		broken = errors.New("AccessDenied: s3:PutObject")
+		p.replace(func(context.Context) error { checks++; return broken })
+		synctest.Wait()
+		if got := p.report(); !got.Configured || !got.Valid || got.Ready || got.LastError == "" || got.LastCheckAt == nil {
+			t.Fatalf("broken fallback: %+v", got)
+		}
+
+		broken = nil
+		<-time.After(preflightRetry + time.Second)
+		synctest.Wait()
+		if got := p.report(); !got.Ready || got.LastError != "" || checks != 2 {
+			t.Fatalf("mended fallback: %+v after %d checks", got, checks)
+		}
+
+		used = true // its own writes say more than a check
+		<-time.After(3 * preflightEvery)
+		if checks != 2 {
+			t.Errorf("%d checks of a fallback that is in use", checks)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestPreflight_checkThatHangsIsABrokenFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		p := newPreflight(quiet(), func() (bool, bool) { return true, false })
+		p.replace(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		go func() { _ = p.run(ctx) }()
+		<-time.After(preflightTimeout + time.Second)
+		if got := p.report(); got.Ready || got.LastError == "" {
+			t.Errorf("got %+v", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
