@@ -11,7 +11,10 @@ package fault
 import (
 	"bytes"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -58,6 +61,26 @@ type Fault struct {
 
 	// MatchFunc is Match for tests in Go: it is asked about each record's data.
 	MatchFunc func(data []byte) bool `json:"-"`
+}
+
+// String returns the fault as the parameters that Control takes.
+func (f Fault) String() string {
+	q := url.Values{}
+	add := func(name, value, zero string) {
+		if value != zero {
+			q.Set(name, value)
+		}
+	}
+	add("code", f.Code, "")
+	add("message", f.Message, "")
+	add("status", strconv.Itoa(f.Status), "0")
+	add("by", f.By.String(), "0s")
+	add("op", f.Op, "")
+	add("target", f.Target, "")
+	add("match", f.Match, "")
+	add("share", strconv.FormatFloat(f.Share, 'g', -1, 64), "0")
+	add("times", strconv.Itoa(f.Times), "0")
+	return strings.TrimSuffix("kind="+string(f.Kind)+"&"+q.Encode(), "&")
 }
 
 // Validate says what is wrong with a fault.

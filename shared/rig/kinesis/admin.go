@@ -1,10 +1,8 @@
 package kinesis
 
 import (
-	"maps"
 	"math/big"
 	"regexp"
-	"slices"
 )
 
 // maxShards is the quota of a stream in the largest regions, doubled.
@@ -77,10 +75,7 @@ func (s *Server) updateMaxRecordSize(in *request) (answer, error) {
 }
 
 func (s *Server) listStreams(*request) (answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names := slices.AppendSeq([]string{}, maps.Keys(s.streams)) // an empty list, never null
-	slices.Sort(names)
+	names := append([]string{}, s.Streams()...) // an empty list, never null
 	return answer{"StreamNames": names, "HasMoreStreams": false}, nil
 }
 

@@ -81,7 +81,7 @@ type Stats struct {
 
 // Server is a running stand-in. It is safe for concurrent use.
 type Server struct {
-	*fault.Board // Break, Mend, Faults, Hits, Control
+	*fault.Board // Break, Mend, Faults, Hits, WaitHits, Control
 
 	options  Options
 	listener *fault.Listener
@@ -163,6 +163,13 @@ func (s *Server) DeleteStream(name string) error {
 		return fmt.Errorf("delete stream %s: %w", name, err)
 	}
 	return nil
+}
+
+// Streams returns the names of the streams, sorted.
+func (s *Server) Streams() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.streams))
 }
 
 // Records returns what a stream holds, in the order of arrival.

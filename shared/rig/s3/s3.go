@@ -20,6 +20,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,6 +123,20 @@ func (s *Server) DeleteBucket(name string) error {
 		return fmt.Errorf("delete bucket %s: %w", name, err)
 	}
 	return nil
+}
+
+// Buckets returns the names of the buckets, sorted.
+func (s *Server) Buckets() []string {
+	list, err := s.backend.ListBuckets()
+	if err != nil {
+		return nil // cannot happen in memory
+	}
+	var names []string
+	for _, b := range list {
+		names = append(names, b.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Objects lists the objects of a bucket whose keys begin with prefix, by key. A
