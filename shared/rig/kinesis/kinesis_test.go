@@ -30,20 +30,22 @@ func start(t *testing.T, o kinesis.Options) (*kinesis.Server, *sdk.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := awshttp.NewBuildableClient()
-	client := sdk.New(sdk.Options{
-		BaseEndpoint: aws.String(k.URL()),
-		Region:       "us-east-1",
-		Credentials:  credentials.NewStaticCredentialsProvider("rig", "rig", ""),
-		Retryer:      aws.NopRetryer{},
-		HTTPClient:   transport,
-	})
 	t.Cleanup(func() {
 		if err := k.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return k, client
+	return k, newClient(k)
+}
+
+func newClient(k *kinesis.Server) *sdk.Client {
+	return sdk.New(sdk.Options{
+		BaseEndpoint: aws.String(k.URL()),
+		Region:       "us-east-1",
+		Credentials:  credentials.NewStaticCredentialsProvider("rig", "rig", ""),
+		Retryer:      aws.NopRetryer{},
+		HTTPClient:   awshttp.NewBuildableClient(),
+	})
 }
 
 func entries(n int) []types.PutRecordsRequestEntry {
