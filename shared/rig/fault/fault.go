@@ -33,7 +33,7 @@ const (
 	Delay       Kind = "delay"        // waits By, then works
 	Garbage     Kind = "garbage"      // 200 with a body that is not the protocol, not applied
 	Empty       Kind = "empty"        // 200 with no body, not applied
-	Status      Kind = "status"       // the bare HTTP status in Status (default 500), no body, not applied
+	Status      Kind = "status"       // the bare HTTP status in Status (default 500) with Message as its body, not applied
 	Error       Kind = "error"        // the service's error Code for the whole call, not applied
 	Record      Kind = "record"       // Kinesis only: the error Code for single records of a call, the others are applied
 	Skew        Kind = "skew"         // the service's clock is ahead by By and it refuses signatures made too far from it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -50,6 +51,7 @@ func (b *Board) Handle(w http.ResponseWriter, r *http.Request, c Call, fail func
 		w.WriteHeader(http.StatusOK)
 	case Status:
 		w.WriteHeader(or(f.Status, http.StatusInternalServerError))
+		io.WriteString(w, f.Message)
 	default:
 		fail(w, f)
 	}
@@ -133,9 +135,7 @@ func (w *recorder) WriteHeader(status int)      { w.status = status }
 func (w *recorder) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 func (w *recorder) copyHead(to http.ResponseWriter) {
-	for k, v := range w.header {
-		to.Header()[k] = v
-	}
+	maps.Copy(to.Header(), w.header)
 	to.WriteHeader(w.status)
 }
 

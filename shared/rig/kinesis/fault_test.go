@@ -79,7 +79,6 @@ func TestFault_errorCodes_reachTheSDK(t *testing.T) {
 // What the caller sees of each kind, and whether the call took effect.
 func TestFault_wireKinds_seenThroughTheSDK(t *testing.T) {
 	isReset := func(err error) bool { return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) }
-	timedOut := func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 	status := func(code int) func(error) bool {
 		return func(err error) bool {
 			resp, ok := errors.AsType[*awshttp.ResponseError](err)
@@ -89,27 +88,40 @@ func TestFault_wireKinds_seenThroughTheSDK(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		fault   fault.Fault
-		seen    func(error) bool
+		seen    func(error) bool // nil: nothing, until the caller gives up
 		applied int
 	}{
 		{"down", fault.Fault{Kind: fault.Down}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }, 0},
-		{"hang", fault.Fault{Kind: fault.Hang}, timedOut, 0},
-		{"hang_applied", fault.Fault{Kind: fault.HangApplied}, timedOut, 1},
+		{"hang", fault.Fault{Kind: fault.Hang}, nil, 0},
+		{"hang_applied", fault.Fault{Kind: fault.HangApplied}, nil, 1},
 		{"reset", fault.Fault{Kind: fault.Reset}, isReset, 0},
 		{"lost", fault.Fault{Kind: fault.Lost}, isReset, 1},
-		{"trickle", fault.Fault{Kind: fault.Trickle, By: time.Hour}, timedOut, 1},
-		{"delay", fault.Fault{Kind: fault.Delay, By: time.Hour}, timedOut, 0},
+		{"trickle", fault.Fault{Kind: fault.Trickle, By: time.Hour}, nil, 1},
+		{"delay", fault.Fault{Kind: fault.Delay, By: time.Hour}, nil, 0},
 		{"garbage", fault.Fault{Kind: fault.Garbage}, func(err error) bool { return err != nil }, 0},
 		{"status", fault.Fault{Kind: fault.Status, Status: 502}, status(502), 0},
+		{"status with a body", fault.Fault{Kind: fault.Status, Status: 503, Message: "<html>Service Unavailable</html>"}, status(503), 0},
 		{"error with status", fault.Fault{Kind: fault.Error, Code: kinesis.InternalFailure, Status: 504}, status(504), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k, client := one(t)
 			breakIt(t, k, c.fault)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			_, err := client.PutRecords(ctx, &sdk.PutRecordsInput{StreamName: aws.String("good"), Records: entries(1)})
-			if !c.seen(err) {
+			result := make(chan error)
+			go func() {
+				_, err := client.PutRecords(ctx, &sdk.PutRecordsInput{StreamName: aws.String("good"), Records: entries(1)})
+				result <- err
+			}()
+			if c.seen == nil {
+				if err := errors.Join(k.WaitHits(ctx, c.fault.Kind, 1), k.Wait(ctx, "good", c.applied)); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				if err := <-result; !errors.Is(err, context.Canceled) {
+					t.Errorf("the caller gave up and saw %v", err)
+				}
+			} else if err := <-result; !c.seen(err) {
 				t.Errorf("the caller saw %v", err)
 			}
 			if n := k.Count("good"); n != c.applied {
@@ -221,6 +233,10 @@ func TestFault_skew_refusesUntilTheCallerFollowsTheClock(t *testing.T) {
 		wantCode(t, err, kinesis.InvalidSignature)
 		if n := k.Count("good"); n != 0 {
 			t.Errorf("%d records written", n)
+		}
+		// The SDK has learned the service's time from the refusal.
+		if _, err := put(client, "good", entries(1)); err != nil {
+			t.Errorf("the call after the refusal: %v", err)
 		}
 	}
 }

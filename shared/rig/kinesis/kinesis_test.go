@@ -294,9 +294,9 @@ func TestServer_PutRecords_asDryRunWritesNothing(t *testing.T) {
 }
 
 func TestServer_shardRate_throttlesWhatIsOver(t *testing.T) {
-	k, client := start(t, kinesis.Options{Streams: map[string]int{"good": 1}, ShardRate: kinesis.ServiceRate()})
+	k, client := start(t, kinesis.Options{Streams: map[string]int{"good": 1}, ShardRate: kinesis.Rate{Records: 100}})
 	var throttled int32
-	for range 4 { // 2000 records in well under a second, where 1000 fit
+	for range 4 { // 2000 records, which are 20 seconds' worth
 		out, err := put(client, "good", entries(500))
 		if err != nil {
 			t.Fatal(err)

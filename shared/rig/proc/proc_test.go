@@ -190,11 +190,7 @@ func TestHTTP_waitsForTheCondition(t *testing.T) {
 }
 
 func TestSupervisor_startsAgainHoweverTheProcessEnds(t *testing.T) {
-	s, err := proc.Supervise(child("sleeper", filepath.Join(t.TempDir(), "log")), proc.Fast())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Kill()
+	s := proc.RunSupervised(t, child("sleeper", ""), proc.Fast())
 	first := s.Process()
 	if err := first.WaitOutput(limited(t), "ready"); err != nil {
 		t.Fatal(err)
@@ -226,10 +222,7 @@ func TestSupervisor_startsAgainHoweverTheProcessEnds(t *testing.T) {
 }
 
 func TestSupervisor_Stop_endsTheProcessForGood(t *testing.T) {
-	s, err := proc.Supervise(child("sleeper", filepath.Join(t.TempDir(), "log")), proc.Fast())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := proc.RunSupervised(t, child("sleeper", ""), proc.Fast())
 	p := s.Process()
 	if err := p.WaitOutput(limited(t), "ready"); err != nil {
 		t.Fatal(err)
@@ -242,11 +235,7 @@ func TestSupervisor_Stop_endsTheProcessForGood(t *testing.T) {
 
 func TestSupervisor_cleanExitsBackOffToo(t *testing.T) {
 	backoff := proc.Backoff{Base: time.Millisecond, Max: 4 * time.Millisecond, ResetAfter: time.Hour}
-	s, err := proc.Supervise(child("quitter", filepath.Join(t.TempDir(), "log")), backoff)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Kill()
+	s := proc.RunSupervised(t, child("quitter", ""), backoff)
 	if err := s.WaitRestarts(limited(t), 5); err != nil {
 		t.Fatal(err)
 	}

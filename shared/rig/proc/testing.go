@@ -28,6 +28,25 @@ func Run(t testing.TB, spec Spec) *Process {
 	return p
 }
 
+// RunSupervised is Run for a process that is restarted whenever it ends.
+func RunSupervised(t testing.TB, spec Spec, b Backoff) *Supervisor {
+	t.Helper()
+	if spec.Log == "" {
+		spec.Log = filepath.Join(t.TempDir(), filepath.Base(spec.Path)+".log")
+	}
+	s, err := Supervise(spec, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("%s: %d restarts; its last output:\n%s", spec.Path, len(s.Restarts()), s.Process().Tail(60))
+		}
+	})
+	return s
+}
+
 // Eventually waits until the condition returns nil, and fails the test with its
 // last error if it has not within the time.
 func Eventually(t testing.TB, within time.Duration, condition func() error) {

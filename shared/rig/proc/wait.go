@@ -21,14 +21,19 @@ func (f final) Unwrap() error { return f.error }
 func Final(err error) error { return final{err} }
 
 // Until returns nil as soon as the condition returns nil. It returns the
-// condition's last error when ctx ends or when that error is Final.
+// condition's error when that is Final, and its last error before ctx ended,
+// joined with ctx's, when ctx ends.
 func Until(ctx context.Context, condition func() error) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
+	var last error
 	for {
 		err := condition()
 		if err == nil {
 			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err // else it may only say that ctx has ended
 		}
 		if f, ok := errors.AsType[final](err); ok {
 			return f.error
@@ -36,7 +41,7 @@ func Until(ctx context.Context, condition func() error) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return fmt.Errorf("%w: %w", ctx.Err(), last)
 		}
 	}
 }
