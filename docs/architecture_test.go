@@ -74,9 +74,10 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-// Layers, from the bottom. A package imports only from layers below its own, and
-// its parent folder. The other words in the table's second column are special.
-var layers = map[string]int{"words": 0, "parts": 1, "flow": 2, "wiring": 3, "command": 4}
+// Layers, from the bottom. A package imports only from layers below its own, its
+// parent folder and, in base, its neighbours. The other words in the table's
+// second column are special.
+var layers = map[string]int{"base": 0, "parts": 1, "flow": 2, "wiring": 3, "command": 4}
 
 var mapRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_/]+)` \\| ([a-z]+) \\| (.+) \\|$")
 
@@ -137,6 +138,8 @@ func mayImport(layer map[string]string, from, to string) bool {
 		return true
 	case layer[from] == "shared" || layer[from] == "rig":
 		return false
+	case layer[to] == "base":
+		return true
 	case strings.HasPrefix(from, to+"/"):
 		return true // a child knows its parent
 	case path.Base(from) == "app" && path.Base(to) == "config":

@@ -26,3 +26,22 @@ func FuzzLoadBytes(f *testing.F) {
 		}
 	})
 }
+
+// What is read as a duration or a size is written so that it reads the same.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"5s", "7d", "1d12h", "-1.5d", "0", "1e3h", "64MiB", "1.5 kB", "NaNd", "+1d", "9223372036854775807", "٣s"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, err := configfile.ParseDuration(text); err == nil {
+			if back, err := configfile.ParseDuration(configfile.FormatDuration(d)); err != nil || back != d {
+				t.Errorf("%q is %d, written %q, read %d, %v", text, d, configfile.FormatDuration(d), back, err)
+			}
+		}
+		if s, err := configfile.ParseSize(text); err == nil {
+			if back, err := configfile.ParseSize(s.String()); s < 0 || err != nil || back != s {
+				t.Errorf("%q is %d, written %q, read %d, %v", text, int64(s), s, int64(back), err)
+			}
+		}
+	})
+}

@@ -51,7 +51,8 @@ func (s *Secret) decodeNode(n *node) error {
 	case n.kind != mapping || len(n.entries) != 1 || n.entries[0].key != "file" || n.entries[0].value.kind != scalar:
 		return errors.New("want the secret itself or {file: PATH}, this is " + string(n.kind))
 	}
-	path := relativeTo(n.file, n.entries[0].value.text)
+	name := n.entries[0].value
+	path := relativeTo(name.file, name.text)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read secret: %w", err)
