@@ -13,7 +13,7 @@ FUZZTIME ?= 1m
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check check-fast race fmt bench fuzz soak clean
+.PHONY: help build demo run test check check-fast race fmt bench fuzz soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ build: ## build both programs into bin/
 
 demo: ## show an outage from beginning to end on this machine, without AWS
 	go run ./shared/rig/demo
+
+run: build ## run a collector here: port 8080, events go to files under artifacts/run
+	mkdir -p artifacts/run
+	cd artifacts/run && ../../bin/spillway-collector run
 
 test: ## run every test
 	go test ./...
