@@ -20,8 +20,8 @@ func (b *Board) Handle(w http.ResponseWriter, r *http.Request, c Call, fail func
 		return
 	}
 	switch f.Kind {
-	case Garbage, Empty, Status, Error:
-		io.Copy(io.Discard, r.Body) // a caller still busy sending would see a reset instead of the answer
+	case Reset, Garbage, Empty, Status, Error:
+		io.Copy(io.Discard, r.Body) // a caller still busy sending would not see the answer, or not this reset
 	}
 	switch f.Kind {
 	case Hang:

@@ -78,7 +78,10 @@ func TestFault_errorCodes_reachTheSDK(t *testing.T) {
 
 // What the caller sees of each kind, and whether the call took effect.
 func TestFault_wireKinds_seenThroughTheSDK(t *testing.T) {
-	isReset := func(err error) bool { return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) }
+	noAnswer := func(err error) bool { // reset, end of file or broken pipe, as the moment will have it
+		resp, ok := errors.AsType[*awshttp.ResponseError](err)
+		return err != nil && (!ok || resp.HTTPStatusCode() == 0)
+	}
 	status := func(code int) func(error) bool {
 		return func(err error) bool {
 			resp, ok := errors.AsType[*awshttp.ResponseError](err)
@@ -94,8 +97,8 @@ func TestFault_wireKinds_seenThroughTheSDK(t *testing.T) {
 		{"down", fault.Fault{Kind: fault.Down}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }, 0},
 		{"hang", fault.Fault{Kind: fault.Hang}, nil, 0},
 		{"hang_applied", fault.Fault{Kind: fault.HangApplied}, nil, 1},
-		{"reset", fault.Fault{Kind: fault.Reset}, isReset, 0},
-		{"lost", fault.Fault{Kind: fault.Lost}, isReset, 1},
+		{"reset", fault.Fault{Kind: fault.Reset}, noAnswer, 0},
+		{"lost", fault.Fault{Kind: fault.Lost}, noAnswer, 1},
 		{"trickle", fault.Fault{Kind: fault.Trickle, By: time.Hour}, nil, 1},
 		{"delay", fault.Fault{Kind: fault.Delay, By: time.Hour}, nil, 0},
 		{"garbage", fault.Fault{Kind: fault.Garbage}, func(err error) bool { return err != nil }, 0},

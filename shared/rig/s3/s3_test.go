@@ -184,7 +184,10 @@ func TestFault_errorCodes_reachTheSDK(t *testing.T) {
 
 func TestFault_wireKinds_seenThroughTheSDK(t *testing.T) {
 	failed := func(err error) bool { return err != nil }
-	isReset := func(err error) bool { return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) }
+	noAnswer := func(err error) bool { // reset, end of file or broken pipe, as the moment will have it
+		resp, ok := errors.AsType[*awshttp.ResponseError](err)
+		return err != nil && (!ok || resp.HTTPStatusCode() == 0)
+	}
 	for _, c := range []struct {
 		fault  fault.Fault
 		seen   func(error) bool // nil: nothing, until the caller gives up
@@ -193,8 +196,8 @@ func TestFault_wireKinds_seenThroughTheSDK(t *testing.T) {
 		{fault.Fault{Kind: fault.Down}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }, 0},
 		{fault.Fault{Kind: fault.Hang}, nil, 0},
 		{fault.Fault{Kind: fault.HangApplied}, nil, 1},
-		{fault.Fault{Kind: fault.Reset}, isReset, 0},
-		{fault.Fault{Kind: fault.Lost}, isReset, 1},
+		{fault.Fault{Kind: fault.Reset}, noAnswer, 0},
+		{fault.Fault{Kind: fault.Lost}, noAnswer, 1},
 		{fault.Fault{Kind: fault.Delay, By: time.Hour}, nil, 0},
 		{fault.Fault{Kind: fault.Delay, By: time.Millisecond}, func(err error) bool { return err == nil }, 1},
 		{fault.Fault{Kind: fault.Status, Status: 500}, failed, 0},

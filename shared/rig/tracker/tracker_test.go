@@ -145,7 +145,7 @@ func TestTracker_Run_withoutResend_leavesEventsOpen(t *testing.T) {
 
 func TestTracker_Settle_deliversWhatIsOpen(t *testing.T) {
 	c := newCollector(t, func(n int) int {
-		if n <= 50 {
+		if n <= 7 { // the 5 requests of Run and 2 of Settle
 			return 503
 		}
 		return 200
