@@ -22,6 +22,7 @@ import (
 
 	"spillway/shared/configfile"
 	"spillway/shared/healthapi"
+	"spillway/shared/logsetup"
 	"spillway/shared/mode"
 )
 
@@ -78,7 +79,7 @@ func New(cfg Config, log *logrus.Entry) (*Client, error) {
 	client := retryablehttp.NewClient()
 	client.RetryMax = 0
 	client.CheckRetry = func(context.Context, *http.Response, error) (bool, error) { return false, nil }
-	client.Logger = quiet{log}
+	client.Logger = logsetup.Leveled{Log: log}
 	client.HTTPClient = &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

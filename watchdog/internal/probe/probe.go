@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"net"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,13 +46,14 @@ type Options struct {
 	Last decide.Seen
 }
 
-// Prober observes one collector. It is not safe for concurrent use.
+// Prober observes one collector. One goroutine observes.
 type Prober struct {
 	cfg     Config
 	opts    Options
 	public  *publicPort
 	process processWitness
 	metrics *metrics
+	timeout atomic.Int64 // a time.Duration
 
 	bootID string
 	seq    uint64
@@ -60,24 +62,28 @@ type Prober struct {
 
 // New returns a prober. cfg must be valid.
 func New(cfg Config, opts Options) *Prober {
-	return &Prober{
+	p := &Prober{
 		cfg: cfg, opts: opts, public: newPublicPort(cfg.PublicAddress),
 		metrics: newMetrics(opts.Metrics), bootID: opts.Last.BootID, seq: opts.Last.Seq,
 	}
+	p.SetTimeout(opts.Timeout)
+	return p
 }
 
-// SetTimeout changes the deadline of each question, from the next poll on.
-func (p *Prober) SetTimeout(d time.Duration) { p.opts.Timeout = d }
+// SetTimeout changes the deadline of each question, from the next poll on. It
+// may be called while Observe runs.
+func (p *Prober) SetTimeout(d time.Duration) { p.timeout.Store(int64(d)) }
 
 // Observe polls once. It fills the fields of an observation that tell about the
 // collector and returns within a few timeouts.
 func (p *Prober) Observe(ctx context.Context) decide.Observation {
 	var o decide.Observation
+	timeout := time.Duration(p.timeout.Load())
 	begun := time.Now()
-	report, err := within(ctx, p.opts.Timeout, p.opts.Reporter.Report)
+	report, err := within(ctx, timeout, p.opts.Reporter.Report)
 	o.Latency = time.Since(begun)
 	if p.opts.Supervisor != nil {
-		word, lookErr := within(ctx, p.opts.Timeout, p.opts.Supervisor.Look)
+		word, lookErr := within(ctx, timeout, p.opts.Supervisor.Look)
 		if lookErr == nil { // an unknown word stays the zero value
 			o.Supervisor = word
 		}
@@ -93,7 +99,7 @@ func (p *Prober) Observe(ctx context.Context) decide.Observation {
 	}
 	p.metrics.poll(o.Reach, o.Latency)
 	if o.Reach != decide.ReachOK {
-		o.Public = p.public.ask(ctx, p.opts.Timeout)
+		o.Public = p.public.ask(ctx, timeout)
 		o.Process = p.process.look()
 	}
 	o.CPUPressure = cpuPressure()

@@ -40,6 +40,9 @@ func Open(id Identity) (*Handle, error) {
 	return &Handle{id: id, fd: fd}, nil
 }
 
+// Identity says which process it is.
+func (h *Handle) Identity() Identity { return h.id }
+
 // Close lets go of the process.
 func (h *Handle) Close() error { return unix.Close(h.fd) }
 

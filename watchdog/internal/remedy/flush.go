@@ -44,14 +44,14 @@ const flushPoll = 100 * time.Millisecond
 // is done. It asks by SIGUSR1 when the process is proven and catches the
 // signal, and else on the admin listener. An error means that the flush was not
 // seen to complete; nothing is lost by that, the spool keeps every event.
-func Flush(ctx context.Context, admin Admin) (Flushed, error) {
+func Flush(ctx context.Context, admin Admin, via Signals) (Flushed, error) {
 	before, err := admin.Report(ctx)
 	if err != nil {
 		return Flushed{}, fmt.Errorf("the collector cannot be asked to flush: %w", err)
 	}
 	done := Flushed{Way: "SIGUSR1"}
 	number := before.Flush.Requested + 1
-	if err := signalFlush(before); err != nil {
+	if err := signalFlush(ctx, via, before); err != nil {
 		asked, postErr := admin.Flush(ctx)
 		if postErr != nil {
 			return Flushed{}, fmt.Errorf("no signal was sent (%w) and no request was taken: %w", err, postErr)
@@ -65,7 +65,7 @@ var errNotReady = errors.New("the collector has not installed its signal handler
 
 // signalFlush sends SIGUSR1, whose default is to end the process, only to the
 // very process that wrote the report, and only when it has a handler for it.
-func signalFlush(r *healthapi.Report) error {
+func signalFlush(ctx context.Context, via Signals, r *healthapi.Report) error {
 	if !r.SignalsReady {
 		return errNotReady
 	}
@@ -81,7 +81,7 @@ func signalFlush(r *healthapi.Report) error {
 	if !catches {
 		return fmt.Errorf("process %d has no handler for SIGUSR1, which would kill it", r.PID)
 	}
-	return p.Signal(unix.SIGUSR1)
+	return via.Send(ctx, p, unix.SIGUSR1)
 }
 
 func awaitFlush(ctx context.Context, admin Admin, bootID string, number int64, state *healthapi.Flush) error {

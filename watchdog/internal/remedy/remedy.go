@@ -56,6 +56,17 @@ var (
 	ErrCanceled = errors.New("a person's own order to the supervisor won")
 )
 
+// Signals is a way to send a signal to a proven process.
+type Signals interface {
+	Send(ctx context.Context, p *process.Handle, sig unix.Signal) error
+}
+
+// Direct sends signals itself, which takes the collector's user or CAP_KILL.
+type Direct struct{}
+
+// Send sends sig.
+func (Direct) Send(_ context.Context, p *process.Handle, sig unix.Signal) error { return p.Signal(sig) }
+
 // NotApplicable is an ErrNotApplicable that says why.
 func NotApplicable(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrNotApplicable)
@@ -64,17 +75,17 @@ func NotApplicable(format string, args ...any) error {
 // Terminate sends SIGTERM to the proven process and returns when it has ended,
 // or with an error at the end of ctx. A stopped process keeps SIGTERM pending,
 // so SIGCONT follows. A process that cannot be proven is not touched.
-func Terminate(ctx context.Context, id process.Identity) (string, error) {
-	return end(ctx, id, unix.SIGTERM, unix.SIGCONT)
+func Terminate(ctx context.Context, via Signals, id process.Identity) (string, error) {
+	return end(ctx, via, id, unix.SIGTERM, unix.SIGCONT)
 }
 
 // Kill sends SIGKILL to the proven process and returns when it has ended. The
 // spool on disk keeps every event that was answered.
-func Kill(ctx context.Context, id process.Identity) (string, error) {
-	return end(ctx, id, unix.SIGKILL)
+func Kill(ctx context.Context, via Signals, id process.Identity) (string, error) {
+	return end(ctx, via, id, unix.SIGKILL)
 }
 
-func end(ctx context.Context, id process.Identity, signals ...unix.Signal) (string, error) {
+func end(ctx context.Context, via Signals, id process.Identity, signals ...unix.Signal) (string, error) {
 	p, err := process.Open(id)
 	if errors.Is(err, process.ErrGone) || errors.Is(err, process.ErrReused) {
 		return fmt.Sprintf("process %d had ended already", id.PID), nil
@@ -84,7 +95,7 @@ func end(ctx context.Context, id process.Identity, signals ...unix.Signal) (stri
 	}
 	defer func() { _ = p.Close() }()
 	for _, sig := range signals {
-		if err := p.Signal(sig); err != nil && !errors.Is(err, process.ErrGone) {
+		if err := via.Send(ctx, p, sig); err != nil && !errors.Is(err, process.ErrGone) {
 			return "", err
 		}
 	}

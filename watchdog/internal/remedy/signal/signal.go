@@ -20,7 +20,7 @@ func (Restarter) Name() string { return "signal" }
 
 // Switch sends SIGTERM and returns when the process has ended.
 func (Restarter) Switch(ctx context.Context, o remedy.Order) (string, error) {
-	return remedy.Terminate(ctx, o.Process)
+	return remedy.Terminate(ctx, remedy.Direct{}, o.Process)
 }
 
 // Start is not in the power of a signal.

@@ -1,0 +1,155 @@
+package systemd
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+)
+
+// Connect returns a Bus that speaks to the box's systemd. It connects at the
+// first call, and again after the connection was lost. It is safe for
+// concurrent use. Close it.
+func Connect() *Connection { return &Connection{} }
+
+// Connection is the Bus of the box's systemd.
+type Connection struct {
+	mu   sync.Mutex // guards conn
+	conn *dbus.Conn
+}
+
+var _ Bus = (*Connection)(nil)
+
+// Close ends the connection.
+func (c *Connection) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+	return nil
+}
+
+func (c *Connection) get(ctx context.Context) (*dbus.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil && c.conn.Connected() {
+		return c.conn, nil
+	}
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+	// The context of the constructor would end the connection with it.
+	conn, err := dbus.NewWithContext(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("connect to systemd: %w", err)
+	}
+	if err := conn.Subscribe(); err != nil { // or no job would be seen to end
+		conn.Close()
+		return nil, fmt.Errorf("subscribe to systemd: %w", err)
+	}
+	c.conn = conn
+	return conn, nil
+}
+
+type startJob func(conn *dbus.Conn, ch chan<- string) (int, error)
+
+func (c *Connection) job(ctx context.Context, verb, unit string, start startJob) (string, error) {
+	conn, err := c.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	// Buffered: a result that nobody reads would block the whole connection.
+	result := make(chan string, 1)
+	if _, err := start(conn, result); err != nil {
+		return "", named(verb, unit, err)
+	}
+	select {
+	case r := <-result:
+		return r, nil
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: the job did not end in time: %w", verb, unit, ctx.Err())
+	}
+}
+
+// TryRestart implements Bus.
+func (c *Connection) TryRestart(ctx context.Context, unit string) (string, error) {
+	return c.job(ctx, "restart", unit, func(conn *dbus.Conn, ch chan<- string) (int, error) {
+		return conn.TryRestartUnitContext(ctx, unit, "fail", ch)
+	})
+}
+
+// Start implements Bus.
+func (c *Connection) Start(ctx context.Context, unit string) (string, error) {
+	return c.job(ctx, "start", unit, func(conn *dbus.Conn, ch chan<- string) (int, error) {
+		return conn.StartUnitContext(ctx, unit, "fail", ch)
+	})
+}
+
+// ResetFailed implements Bus.
+func (c *Connection) ResetFailed(ctx context.Context, unit string) error {
+	conn, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	return named("reset the failure of", unit, conn.ResetFailedUnitContext(ctx, unit))
+}
+
+// Kill implements Bus.
+func (c *Connection) Kill(ctx context.Context, unit string, sig unix.Signal) error {
+	conn, err := c.get(ctx)
+	if err != nil {
+		return err
+	}
+	return named("send "+unix.SignalName(sig)+" to", unit, conn.KillUnitWithTarget(ctx, unit, dbus.Main, int32(sig)))
+}
+
+// Unit implements Bus.
+func (c *Connection) Unit(ctx context.Context, unit string) (Unit, error) {
+	conn, err := c.get(ctx)
+	if err != nil {
+		return Unit{}, err
+	}
+	all, err := conn.GetAllPropertiesContext(ctx, unit)
+	if err != nil {
+		return Unit{}, named("ask about", unit, err)
+	}
+	return unitOf(all), nil
+}
+
+func unitOf(all map[string]any) Unit {
+	text := func(key string) string { s, _ := all[key].(string); return s }
+	number := func(key string) int { n, _ := all[key].(uint32); return int(n) }
+	u := Unit{
+		LoadState: text("LoadState"), ActiveState: text("ActiveState"), SubState: text("SubState"),
+		Result: text("Result"), MainPID: number("MainPID"), NRestarts: number("NRestarts"),
+	}
+	if id, ok := all["InvocationID"].([]byte); ok {
+		u.InvocationID = hex.EncodeToString(id)
+	}
+	return u
+}
+
+// named says what was asked, and tells a queued job and a missing permission
+// from other errors.
+func named(verb, unit string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[godbus.Error](err); ok {
+		switch e.Name {
+		case "org.freedesktop.systemd1.TransactionIsDestructive", "org.freedesktop.systemd1.TransactionJobsConflicting":
+			return fmt.Errorf("%w: %w", ErrBusy, err)
+		case "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
+			return fmt.Errorf("%s %s: %w (install the polkit rule that lets the watchdog manage this unit)", verb, unit, err)
+		}
+	}
+	return fmt.Errorf("%s %s: %w", verb, unit, err)
+}
