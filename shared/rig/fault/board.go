@@ -64,21 +64,17 @@ func (b *Board) Break(f Fault) error {
 func (b *Board) Mend(kinds ...Kind) error {
 	b.change.Lock()
 	defer b.change.Unlock()
-	b.mu.Lock()
-	wasDown := false
-	b.faults = slices.DeleteFunc(b.faults, func(f *Fault) bool {
-		gone := len(kinds) == 0 || slices.Contains(kinds, f.Kind)
-		wasDown = wasDown || gone && f.Kind == Down
-		return gone
-	})
-	close(b.mended)
-	b.mended = make(chan struct{})
-	b.mu.Unlock()
-	if wasDown {
+	ends := func(f Fault) bool { return len(kinds) == 0 || slices.Contains(kinds, f.Kind) }
+	if slices.ContainsFunc(b.Faults(), func(f Fault) bool { return f.Kind == Down && ends(f) }) {
 		if err := b.onDown(false); err != nil {
-			return fmt.Errorf("come back: %w", err)
+			return fmt.Errorf("come back: %w", err) // still down, so that Mend can be tried again
 		}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = slices.DeleteFunc(b.faults, func(f *Fault) bool { return ends(*f) })
+	close(b.mended)
+	b.mended = make(chan struct{})
 	return nil
 }
 

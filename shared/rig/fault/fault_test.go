@@ -108,6 +108,28 @@ func TestBoard_Break_whenTheListenerFails_setsNothing(t *testing.T) {
 	}
 }
 
+func TestBoard_Mend_whenTheListenerFails_canBeTriedAgain(t *testing.T) {
+	var failing error
+	up := 0
+	b := fault.NewBoard(func(down bool) error {
+		if !down && failing == nil {
+			up++
+		}
+		return failing
+	})
+	if err := b.Break(fault.Fault{Kind: fault.Down}); err != nil {
+		t.Fatal(err)
+	}
+	failing = errors.New("port taken")
+	if err := b.Mend(); !errors.Is(err, failing) || len(b.Faults()) != 1 {
+		t.Errorf("%v, faults %v", err, b.Faults())
+	}
+	failing = nil
+	if err := b.Mend(); err != nil || up != 1 || len(b.Faults()) != 0 {
+		t.Errorf("%v, up %d times, faults %v", err, up, b.Faults())
+	}
+}
+
 func TestListener_Down_cutsRequestsAndWaitsForTheirHandlers(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	l, err := fault.Listen("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -57,7 +57,9 @@ func (l *Listener) Up() error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", l.addr, err)
 	}
-	l.addr = ln.Addr().String()
+	if addr := ln.Addr().String(); addr != l.addr {
+		l.addr = addr // the first time only: Addr reads it without a lock
+	}
 	server := &http.Server{Handler: l.handler, ConnState: l.count}
 	l.server = server
 	l.busy.Go(func() { server.Serve(ln) })
