@@ -3,6 +3,7 @@ package configfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -85,13 +86,15 @@ func (p *parser) fail(line int, key, message string) {
 	p.errs = append(p.errs, &Error{File: p.file, Line: line, Key: key, Message: message})
 }
 
+const noAnchors = "anchors (&) and aliases (*) are not supported: write the value out, or put what is shared in a file and say `extends: FILE`"
+
 // plainTags are what YAML finds out about a value by itself.
 var plainTags = []string{"!!map", "!!seq", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"}
 
 func (p *parser) convert(path string, y *yaml.Node) *node {
 	n := &node{place: place{p.file, y.Line}}
 	if y.Anchor != "" || y.Kind == yaml.AliasNode || y.Tag == "!!merge" {
-		p.fail(y.Line, path, "anchors (&) and aliases (*) are not supported: write the value out, or put what is shared in a file and say `extends: FILE`")
+		p.fail(y.Line, path, noAnchors)
 		n.kind = empty
 		return n
 	}
@@ -149,23 +152,45 @@ func childKey(path, key string) string {
 
 func indexKey(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+var (
+	yamlLine      = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
 
 // syntaxError gives a message of the YAML parser its place, and names the usual
-// cause that the parser does not.
+// causes that the parser does not.
 func syntaxError(file string, data []byte, err error) error {
-	e := &Error{File: file, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
+	e := &Error{File: file, Message: "not valid YAML: " + err.Error()}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
-		e.Message = err.Error()[len(m[0]):]
+		// The library counts the lines of its grammar errors from 0, those of the
+		// characters from 1, and leaves out a 0.
+		if e.Line == 0 || strings.HasPrefix(m[2], "did not find expected") {
+			e.Line++
+		}
+		e.Message = "not valid YAML: " + m[2]
+		if name := unknownAnchor.FindStringSubmatch(m[2]); name != nil {
+			e.Line = lineOf(data, "*"+name[1])
+			e.Message = noAnchors
+		}
 	}
-	e.Message = "not valid YAML: " + e.Message
 	for i, line := range strings.Split(string(data), "\n") {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-		if strings.Contains(indent, "\t") && strings.TrimSpace(line) != "" {
+		control := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' || r == 0x7f })
+		switch {
+		case control >= 0:
+			e.Line, e.Message = i+1, fmt.Sprintf("not valid YAML: character %d of this line is a control character (%q)", control+1, line[control])
+			return e
+		case strings.Contains(indent, "\t") && strings.TrimSpace(line) != "":
 			e.Line, e.Message = i+1, "not valid YAML: this line is indented with a tab, YAML wants spaces"
-			break
+			return e
 		}
 	}
 	return e
+}
+
+// lineOf returns the line on which text stands first, counted from 1.
+func lineOf(data []byte, text string) int {
+	before, _, _ := bytes.Cut(data, []byte(text))
+	return 1 + bytes.Count(before, []byte("\n"))
 }
