@@ -89,17 +89,17 @@ func readBatch(body []byte) (batch, error) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(compact.Bytes(), &members); err != nil {
-		return batch{}, fmt.Errorf("cannot split POST requests which are not self-describing: not an object")
+		return batch{}, fmt.Errorf("cannot split POST requests which are not self-describing (not an object)")
 	}
 	b := batch{schema: members["schema"]}
 	if !igluURI.Match(b.schema) {
-		return batch{}, fmt.Errorf("cannot split POST requests which are not self-describing: schema is missing or no iglu URI")
+		return batch{}, fmt.Errorf("cannot split POST requests which are not self-describing (the schema is missing or no iglu URI)")
 	}
 	data, ok := members["data"]
 	if !ok {
-		return batch{}, fmt.Errorf("cannot split POST requests which are not self-describing: data is missing")
+		return batch{}, fmt.Errorf("cannot split POST requests which are not self-describing (data is missing)")
 	}
-	if err := json.Unmarshal(data, &b.data); err != nil || b.data == nil {
+	if err := json.Unmarshal(data, &b.data); err != nil || len(b.data) == 0 {
 		return batch{}, fmt.Errorf("cannot split POST requests which do not contain a data array")
 	}
 	return b, nil
