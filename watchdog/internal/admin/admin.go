@@ -11,10 +11,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -78,6 +80,7 @@ func New(cfg Config, log *logrus.Entry) (*Client, error) {
 	}
 	client := retryablehttp.NewClient()
 	client.RetryMax = 0
+	client.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	client.CheckRetry = func(context.Context, *http.Response, error) (bool, error) { return false, nil }
 	client.Logger = logsetup.Leveled{Log: log}
 	client.HTTPClient = &http.Client{
@@ -155,6 +158,9 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, wan
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // the rest repeats the address
+		}
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()

@@ -115,11 +115,13 @@ func Load(path string) (Config, error) {
 func (c Config) Validate() error {
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
-	for key, path := range map[string]string{"state_dir": c.StateDir, "mode_file": c.ModeFile} {
+	absolute := func(key, path string) {
 		if !filepath.IsAbs(path) {
 			add(configfile.Invalid(key, "%q is not an absolute path", path))
 		}
 	}
+	absolute("state_dir", c.StateDir)
+	absolute("mode_file", c.ModeFile)
 	if strings.ContainsAny(c.Instance, "\n\r\x00") {
 		add(configfile.Invalid("instance", "%q holds a line break", c.Instance))
 	}

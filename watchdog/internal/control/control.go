@@ -303,12 +303,13 @@ func (l *Loop) record(e journal.Entry) {
 	l.fault("journal", err, "the journal cannot be written, decisions are in this log only", "the journal can be written again")
 }
 
-// Record tells something an entry that is not of the loop's own making, as the start of
-// the watchdog. It must not be called while Run runs.
-func (l *Loop) Record(event, sentence string) {
-	e := journal.Entry{Event: event, Sentence: sentence}
-	l.record(e)
+// Note tells something that is not of the loop's own making: the start of the
+// watchdog, a new policy, a person's note. It may be called while Run runs.
+func (l *Loop) Note(event, by, sentence string) error {
+	clock := l.opts.Clock()
+	e := journal.Entry{At: clock.Wall.UTC(), Boot: clock.BootID, Event: event, By: by, Sentence: sentence}
 	l.say(e)
+	return l.opts.Journal.Append(e)
 }
 
 // fault says a trouble of the watchdog itself when it begins, changes and ends.

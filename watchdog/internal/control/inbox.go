@@ -112,6 +112,7 @@ func Leave(dir string, c decide.Command) error {
 	if err := durable.MkdirAll(dir, 0o770); err != nil {
 		return err
 	}
+	_ = os.Chmod(dir, 0o770) // whatever the umask: orders come from the group; only its owner can do this
 	data, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode command: %w", err)

@@ -10,7 +10,6 @@ import (
 
 	"spillway/shared/buildinfo"
 	"spillway/watchdog/internal/decide"
-	"spillway/watchdog/internal/journal"
 )
 
 // Paths of the control socket; PathStatus and PathHealth are also served where
@@ -114,10 +113,7 @@ func (l *Loop) ControlHandler(id Identity) http.Handler {
 			reply(w, http.StatusBadRequest, map[string]string{"error": "a note needs who writes it and a text"})
 			return
 		}
-		clock := l.opts.Clock()
-		err := l.opts.Journal.Append(journal.Entry{
-			At: clock.Wall.UTC(), Boot: clock.BootID, Event: EventNote, By: note.By, Sentence: note.Text,
-		})
+		err := l.Note(EventNote, note.By, note.Text)
 		if err != nil {
 			reply(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
 			return

@@ -79,22 +79,32 @@ type Journal struct {
 	cfg  Config
 
 	mu     sync.Mutex // guards what follows
-	file   *os.File   // nil when a rotation could not open the next one
+	file   *os.File   // nil until it could be opened
 	closed bool
+	ready  bool // seq is known
 	bytes  int64
 	seq    uint64
 	torn   bool // the file does not end with a whole line
 }
 
-// Open continues the journal at path, or begins it. Its directory must exist.
-func Open(path string, cfg Config) (*Journal, error) {
-	j := &Journal{path: path, cfg: cfg}
-	last, err := lastSeq(path, cfg.MaxFiles)
-	if err != nil {
-		return nil, err
+// New returns the journal at path. The file is opened, or begun, by the first
+// entry, and again by a later one when that failed: a journal on a disk that was
+// full for an hour goes on by itself.
+func New(path string, cfg Config) *Journal { return &Journal{path: path, cfg: cfg} }
+
+// open makes the journal ready to append to.
+func (j *Journal) open() error {
+	if !j.ready {
+		last, err := lastSeq(j.path, j.cfg.MaxFiles)
+		if err != nil {
+			return err
+		}
+		j.seq, j.ready = last, true
 	}
-	j.seq = last
-	return j, j.openFile()
+	if j.file != nil {
+		return nil
+	}
+	return j.openFile()
 }
 
 func (j *Journal) openFile() error {
@@ -128,10 +138,8 @@ func (j *Journal) Append(e Entry) error {
 	if j.closed {
 		return ErrClosed
 	}
-	if j.file == nil {
-		if err := j.openFile(); err != nil {
-			return err
-		}
+	if err := j.open(); err != nil {
+		return err
 	}
 	e.Seq = j.seq + 1
 	line, err := json.Marshal(e)

@@ -19,10 +19,7 @@ var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
 func open(t *testing.T, path string, cfg journal.Config) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(path, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := journal.New(path, cfg)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
 }
@@ -89,6 +86,22 @@ func TestJournal_Append_afterATornLine(t *testing.T) {
 				t.Errorf("damaged %d, want 1; %s", damaged, diff)
 			}
 		})
+	}
+}
+
+func TestJournal_Append_worksOnceTheDirectoryIsThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	path := filepath.Join(dir, "journal.ndjson")
+	j := open(t, path, journal.DefaultConfig())
+	if err := j.Append(journal.Entry{At: noon, Event: "note", Sentence: "lost"}); err == nil {
+		t.Error("appended to a directory that is not there")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	add(t, j, journal.Entry{At: noon, Event: "note", Sentence: "kept"})
+	if got, _ := sentences(t, path, journal.Filter{}); len(got) != 1 || got[0] != "1 kept" {
+		t.Errorf("got %v", got)
 	}
 }
 
@@ -163,10 +176,7 @@ func FuzzRead_neverFails(f *testing.F) {
 		if _, _, err := journal.Read(path, journal.Filter{}); err != nil {
 			t.Error(err)
 		}
-		j, err := journal.Open(path, journal.DefaultConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := journal.New(path, journal.DefaultConfig())
 		defer j.Close()
 		if err := j.Append(journal.Entry{At: noon, Event: "note", Sentence: "ours"}); err != nil {
 			t.Fatal(err)

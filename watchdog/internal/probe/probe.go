@@ -88,7 +88,7 @@ func (p *Prober) Observe(ctx context.Context) decide.Observation {
 			o.Supervisor = word
 		}
 	}
-	o.Reach, o.Detail = classify(err)
+	o.Reach, o.Detail = classify(err, timeout)
 	if err == nil {
 		if foreign := p.foreign(report, o.Supervisor); foreign != "" {
 			o.Reach, o.Detail = decide.ReachForeign, foreign
@@ -131,7 +131,7 @@ func (p *Prober) remember(r *healthapi.Report) {
 }
 
 // classify puts a failed attempt into one of the ways a poll can end.
-func classify(err error) (decide.Reach, string) {
+func classify(err error, timeout time.Duration) (decide.Reach, string) {
 	if err == nil {
 		return decide.ReachOK, ""
 	}
@@ -145,7 +145,7 @@ func classify(err error) (decide.Reach, string) {
 	netErr, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
-		return decide.ReachTimeout, text
+		return decide.ReachTimeout, fmt.Sprintf("no answer within %s", timeout)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return decide.ReachReset, text
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):

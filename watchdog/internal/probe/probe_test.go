@@ -231,7 +231,7 @@ func TestProber_Observe_looksAtTheProcess(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for observe(id).State != 'T' {
+	for observe(id).State != "T" {
 		if t.Context().Err() != nil {
 			t.Fatal("never stopped")
 		}

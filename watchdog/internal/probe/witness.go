@@ -95,18 +95,25 @@ func (w *processWitness) look() decide.Process {
 	switch {
 	case err == nil:
 	case errors.Is(err, process.ErrGone):
-		return decide.Process{Known: true, SameStart: stat.State == 'Z', State: stat.State}
+		return decide.Process{Known: true, SameStart: stat.State == 'Z', State: letter(stat)}
 	case errors.Is(err, process.ErrReused):
-		return decide.Process{Known: true, Alive: true, State: stat.State}
+		return decide.Process{Known: true, Alive: true, State: letter(stat)}
 	default:
 		return decide.Process{}
 	}
 	seen := decide.Process{
-		Known: true, Alive: true, SameStart: true, State: stat.State,
+		Known: true, Alive: true, SameStart: true, State: letter(stat),
 		CPUKnown: w.hasTicks, CPUMoved: w.hasTicks && stat.CPUTicks > w.ticks,
 	}
 	w.ticks, w.hasTicks = stat.CPUTicks, true
 	return seen
+}
+
+func letter(s process.Stat) string {
+	if s.State == 0 {
+		return "" // there is no such process any more
+	}
+	return string(rune(s.State))
 }
 
 // cpuPressure reads "some avg10" of the box's CPU pressure in percent; 0 where
