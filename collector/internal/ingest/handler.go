@@ -21,12 +21,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.release(x)
 	x.begin(r, now)
 
-	if s.draining.Load() || len(r.TransferEncoding) > 0 {
-		// A message that carries both a length and a transfer coding reaches us as
-		// merely chunked. What follows it on the connection is not to be trusted, or
-		// a request could be hidden from a proxy in front.
-		w.Header()["Connection"] = closeConnection
-	}
 	route := st.core.Route(&x.req)
 	if !route.Event() {
 		resp := st.core.Answer(route, &x.req)
@@ -171,6 +165,12 @@ func (s *Server) notStored(ctx context.Context, x *exchange, why reason, err err
 // send writes a response.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, x *exchange, resp *protocol.Response) {
 	h := w.Header()
+	if s.draining.Load() || len(r.TransferEncoding) > 0 {
+		// A message that carries both a length and a transfer coding reaches us as
+		// merely chunked. What follows it on the connection is not to be trusted, or
+		// a request could be hidden from a proxy in front.
+		h["Connection"] = closeConnection
+	}
 	x.values = slices.Grow(x.values[:0], len(resp.Headers))
 	for _, line := range resp.Headers {
 		x.values = append(x.values, line.Value)
