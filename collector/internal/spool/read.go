@@ -1,0 +1,247 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+
+	"spillway/collector/internal/spool/vfs"
+)
+
+// reader is where Read stands. Whoever has the turn may use it.
+type reader struct {
+	turn chan struct{} // holds one token while somebody reads
+	seg  *segment      // nil between segments
+	file vfs.File      // of seg
+	scan scanner
+	off  int64  // in seg
+	seq  uint64 // next to be handed out; Log.readSeq is its copy
+
+	failures   int   // errors in a row at off
+	skip       int64 // bytes to skip once more errors are not to be waited for
+	unreadable bool  // the gap before the next record could not be read
+}
+
+// patience is how many errors at one place Read reports before it goes on behind it.
+const patience = 3
+
+// Read waits until there is a record that was not handed out yet, and returns
+// those that come next, in order: at most maxRecords, and at most maxBytes of
+// keys and data, but always one. A record is handed out once in the life of the
+// log, and again after a restart unless its ack was saved. The caller owns what
+// is returned. The error is that of ctx, ErrClosed, or a *DiskError: then calling
+// again is right, and after three errors at one place Read leaves out the records
+// it cannot read; they stay in the log for the next start.
+func (l *Log) Read(ctx context.Context, maxRecords int, maxBytes int64) ([]Record, error) {
+	select {
+	case l.reader.turn <- struct{}{}:
+		defer func() { <-l.reader.turn }()
+	case <-ctx.Done():
+		return nil, ctxError(ctx, "read")
+	case <-l.stop:
+		return nil, ErrClosed
+	}
+	for {
+		select {
+		case <-l.stop:
+			return nil, ErrClosed
+		default:
+		}
+		records, err := l.collect(max(maxRecords, 1), maxBytes)
+		if len(records) > 0 {
+			return records, nil // an error comes up again at the next call
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-l.readable:
+		case <-ctx.Done():
+			return nil, ctxError(ctx, "read")
+		case <-l.stop:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// collect returns what can be read now.
+func (l *Log) collect(maxRecords int, maxBytes int64) (records []Record, err error) {
+	r := &l.reader
+	var bytes int64
+	for len(records) < maxRecords {
+		end, limit, ok, err := r.aim(l)
+		if err != nil || !ok {
+			return l.handOut(records), err
+		}
+		off, seq := r.off, r.seq
+		f, ok, err := r.scan.next(off, end, seq, limit)
+		if err != nil {
+			if err = l.readFailed(end, limit, err); err != nil {
+				return l.handOut(records), err
+			}
+			continue
+		}
+		if !ok {
+			f.seq, f.offset = limit, end // nothing but a gap
+		}
+		if ok && f.seq == seq && len(records) > 0 && bytes+int64(len(f.body)) > maxBytes {
+			return l.handOut(records), nil
+		}
+		if f.seq > seq {
+			l.lost(off, f.offset, seq, f.seq)
+		}
+		r.failures, r.skip, r.unreadable = 0, 0, false
+		r.off, r.seq = f.offset, f.seq
+		if !ok || (f.seq > seq && len(records) > 0 && bytes+int64(len(f.body)) > maxBytes) {
+			continue
+		}
+		r.off, r.seq = f.offset+f.size(), f.seq+1
+		if l.ackedAlready(r.seg, f.seq) {
+			continue
+		}
+		bytes += int64(len(f.body))
+		records = append(records, f.record())
+	}
+	return l.handOut(records), nil
+}
+
+// record copies what was found.
+func (f *found) record() Record {
+	body := make([]byte, len(f.body)-int(f.key))
+	copy(body, f.body[f.key:])
+	return Record{Seq: f.seq, At: fromMillis(f.at), Key: string(f.body[:f.key]), Data: body}
+}
+
+func (l *Log) ackedAlready(s *segment, seq uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.isAcked(seq)
+}
+
+// aim makes r stand in the segment with the next unread record, and returns up
+// to where it may be read: what lies beyond is not durable yet. ok is false if
+// everything was read.
+func (r *reader) aim(l *Log) (end int64, limit uint64, ok bool, err error) {
+	l.mu.Lock()
+	if r.seg != nil && r.seq >= r.seg.limit() && r.seg.closed {
+		l.mu.Unlock()
+		r.release(l)
+		l.mu.Lock()
+	}
+	if r.seg == nil {
+		for _, s := range l.segments {
+			if s.limit() > r.seq && s.acked < s.count {
+				r.seg, l.pinned = s, s
+				r.off, r.seq = dataOffset, max(r.seq, s.base)
+				break
+			}
+		}
+	}
+	if r.seg == nil || r.seq >= r.seg.limit() {
+		l.mu.Unlock()
+		return 0, 0, false, nil
+	}
+	s := r.seg
+	end, limit = min(s.end, s.size), s.limit()
+	l.mu.Unlock()
+	if r.file == nil {
+		if r.file, err = l.fs.Open(s.name(), false); err != nil {
+			return end, limit, true, l.readFailed(end, limit, err)
+		}
+		r.scan = scanner{file: r.file, salted: saltChecksum(s.salt), window: r.scan.window[:0]}
+	}
+	return end, limit, true, nil
+}
+
+// release leaves the segment.
+func (r *reader) release(l *Log) {
+	if r.file != nil {
+		_ = r.file.Close()
+		r.file = nil
+	}
+	r.seg = nil
+	l.mu.Lock()
+	l.pinned = nil
+	l.mu.Unlock()
+}
+
+// readFailed decides what becomes of an error: it is the caller's, until it has
+// come up too often; then the place is skipped, by more each time, for a device
+// that answers no more must not be asked for every block.
+func (l *Log) readFailed(end int64, limit uint64, err error) error {
+	r := &l.reader
+	failure := &DiskError{Op: "read", File: r.seg.name(), Err: err}
+	l.mu.Lock()
+	l.diskFailed(failure)
+	l.mu.Unlock()
+	if r.failures++; r.failures < patience {
+		return failure
+	}
+	if r.failures == patience {
+		l.log.WithError(failure).Error("a part of the spool cannot be read: going on behind it; it is tried again at the next start")
+	}
+	r.unreadable = true
+	if r.file == nil {
+		l.lost(r.off, end, r.seq, limit)
+		r.off, r.seq = end, limit
+		return failure
+	}
+	r.skip = max(2*r.skip, blockSize)
+	r.off = min(roundUp(max(r.off, r.scan.failed)+r.skip), end)
+	return nil
+}
+
+// handOut notes what is given to the caller.
+func (l *Log) handOut(records []Record) []Record {
+	r := &l.reader
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readSeq = r.seq
+	if len(records) == 0 {
+		return nil
+	}
+	low, _ := l.low()
+	drop := 0
+	for drop+1 < len(l.handed) && l.handed[drop+1].seq <= low {
+		drop++
+	}
+	l.handed = append(l.handed[:0], l.handed[drop:]...)
+	if len(l.handed) == maxMarks { // coarser, and still never too late
+		for i := range maxMarks / 2 {
+			l.handed[i] = l.handed[2*i]
+		}
+		l.handed = l.handed[:maxMarks/2]
+	}
+	l.handed = append(l.handed, mark{records[0].Seq, records[0].At.UnixMilli()})
+	l.unreadAt = records[len(records)-1].At.UnixMilli()
+	l.totals.read += uint64(len(records))
+	return records
+}
+
+// maxMarks bounds the memory for a caller that never acks.
+const maxMarks = 4096
+
+// lost accounts for the records from from up to before to, which should stand at
+// the bytes off to end. What cannot be read stays in the log, not acked. What is
+// damaged is set aside, and marked so that its segment can be given back.
+func (l *Log) lost(off, end int64, from, to uint64) {
+	r := &l.reader
+	l.mu.Lock()
+	n := r.seg.unacked(from, to)
+	if r.unreadable {
+		l.totals.unreadable += n
+	} else if n > 0 {
+		l.totals.corruptRecords += n
+		l.totals.corruptBytes += uint64(end - off)
+	}
+	l.mu.Unlock()
+	if n == 0 || r.unreadable {
+		return
+	}
+	what := fmt.Sprintf("%d records (seq %d to %d) at offset %d, %d bytes, of segment %s are damaged",
+		n, from, to-1, off, end-off, r.seg.name())
+	l.log.Error(what + ": they are left out, their bytes are set aside in " + corruptDir)
+	l.setAsideBytes(r.file, r.seg.number, off, end-off, what)
+	l.mu.Lock()
+	l.mark(r.seg, from, to)
+	l.mu.Unlock()
+}
