@@ -32,7 +32,7 @@ const (
 	requestCharge = 16 << 10
 	bodyCharge    = 3
 
-	firstRead   = 64 << 10  // room for nearly every body
+	firstRead   = 8 << 10   // room for most bodies, and what an announcement alone can cost
 	keepAtMost  = 256 << 10 // larger buffers are not kept for the next request
 	keepHeaders = 256
 )

@@ -532,3 +532,31 @@ func TestConfig_Validate_namesTheKey(t *testing.T) {
 		}
 	}
 }
+
+func TestServer_announcementsKeepNobodyOut(t *testing.T) {
+	w := listening(t, func(c *Config) { c.MaxInFlightBytes = configfile.Size(charge(int(c.MaxBodyBytes))) })
+	begun := make(chan struct{}, 100)
+	for range cap(begun) {
+		c := dial(t, w.addr)
+		if _, err := io.WriteString(c, "POST /a/b HTTP/1.1\r\nHost: c\r\nExpect: 100-continue\r\nContent-Length: 10485760\r\n\r\na"); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = bufio.NewReader(c).ReadSlice('\n') // the server has begun to read the body
+			begun <- struct{}{}
+		}()
+	}
+	for range cap(begun) {
+		<-begun
+	}
+	if n := w.inFlight.Load(); n == 0 {
+		t.Fatal("no request is being read")
+	}
+	if rec := w.do("POST", tp2, strings.Repeat("a", 1<<20)); rec.status != 200 {
+		t.Errorf("beside a hundred who announce and do not send: %d %q", rec.status, rec.body)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = w.http.Close() // they would hold up the end of the test
+	_ = w.Shutdown(ctx)
+}
