@@ -1,0 +1,235 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	godbus "github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"spillway/watchdog/internal/decide"
+	"spillway/watchdog/internal/process"
+	"spillway/watchdog/internal/remedy"
+	"spillway/watchdog/internal/remedy/remedytest"
+)
+
+const unit = "spillway-collector.service"
+
+// bus is a systemd with one unit. It fails the test when it is asked for
+// something that systemd would refuse to understand.
+type bus struct {
+	t       *testing.T
+	unit    Unit
+	result  string // of the next job
+	err     error
+	hang    bool // jobs do not end
+	calls   []string
+	signals []unix.Signal
+}
+
+func (b *bus) job(ctx context.Context, call, name string, done func()) (string, error) {
+	if name != unit {
+		b.t.Errorf("asked about %q", name)
+	}
+	b.calls = append(b.calls, call)
+	if b.hang {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	if b.err == nil && b.result == "done" {
+		done()
+	}
+	return b.result, b.err
+}
+
+func (b *bus) TryRestart(ctx context.Context, name string) (string, error) {
+	return b.job(ctx, "try-restart", name, func() { b.unit.InvocationID += "+" })
+}
+
+func (b *bus) Start(ctx context.Context, name string) (string, error) {
+	if b.unit.ActiveState == "failed" && b.unit.Result == decide.ResultStartLimit {
+		b.t.Error("started a unit over its start limit without resetting it")
+	}
+	return b.job(ctx, "start", name, func() { b.unit.ActiveState = "active"; b.unit.InvocationID += "+" })
+}
+
+func (b *bus) ResetFailed(context.Context, string) error {
+	b.calls = append(b.calls, "reset-failed")
+	b.unit.ActiveState, b.unit.Result = "inactive", "success"
+	return nil
+}
+
+func (b *bus) Kill(_ context.Context, _ string, sig unix.Signal) error {
+	b.signals = append(b.signals, sig)
+	return nil
+}
+
+func (b *bus) Unit(context.Context, string) (Unit, error) { return b.unit, nil }
+
+func newBus(t *testing.T) *bus {
+	return &bus{t: t, result: "done", unit: Unit{
+		LoadState: "loaded", ActiveState: "active", SubState: "running", Result: "success", InvocationID: "a", MainPID: 42,
+	}}
+}
+
+func TestRestarter_keepsTheContract(t *testing.T) {
+	remedytest.Run(t, func(t *testing.T) remedytest.Bench {
+		b := newBus(t)
+		return remedytest.Bench{
+			Restarter: New(Config{Unit: unit}, b), Acts: func() int { return len(b.calls) },
+			Switched: func() bool { return b.unit.InvocationID == "a+" },
+			Blocked:  func() remedy.Order { b.hang = true; return remedy.Order{} },
+		}
+	})
+}
+
+func TestRestarter_Switch_leavesAStoppedUnitAlone(t *testing.T) {
+	for _, state := range []string{"inactive", "failed"} {
+		b := newBus(t)
+		b.unit.ActiveState = state
+		_, err := New(Config{Unit: unit}, b).Switch(t.Context(), remedy.Order{})
+		if !errors.Is(err, remedy.ErrNotApplicable) || b.calls != nil {
+			t.Errorf("%s: got %v after %v", state, err, b.calls)
+		}
+	}
+}
+
+func TestRestarter_Switch_letsAPersonsJobWin(t *testing.T) {
+	canceled := newBus(t)
+	canceled.result = "canceled"
+	busy := newBus(t)
+	busy.err = named("restart", unit, godbus.Error{Name: "org.freedesktop.systemd1.TransactionIsDestructive"})
+	for name, b := range map[string]*bus{"canceled": canceled, "queued": busy} {
+		if _, err := New(Config{Unit: unit}, b).Switch(t.Context(), remedy.Order{}); !errors.Is(err, remedy.ErrCanceled) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestRestarter_Switch_tellsHowAJobFailed(t *testing.T) {
+	for result, want := range map[string]error{"failed": nil, "timeout": nil, "dependency": nil, "skipped": remedy.ErrNotApplicable} {
+		b := newBus(t)
+		b.result = result
+		_, err := New(Config{Unit: unit}, b).Switch(t.Context(), remedy.Order{})
+		if err == nil || (want != nil) != errors.Is(err, remedy.ErrNotApplicable) {
+			t.Errorf("%s: got %v", result, err)
+		}
+		if want == nil && !strings.Contains(err.Error(), `the job ended as "`+result+`", the unit is active`) {
+			t.Errorf("%s: got %v", result, err)
+		}
+	}
+}
+
+func TestRestarter_Start_resetsTheStartLimit(t *testing.T) {
+	b := newBus(t)
+	b.unit.ActiveState, b.unit.Result = "failed", decide.ResultStartLimit
+	if _, err := New(Config{Unit: unit}, b).Start(t.Context(), remedy.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"reset-failed", "start"}, b.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRestarter_Check_knowsAnAbsentUnit(t *testing.T) {
+	b := newBus(t)
+	b.unit.LoadState = "not-found"
+	if err := New(Config{Unit: unit}, b).Check(t.Context(), process.Identity{}); err == nil || !strings.Contains(err.Error(), "not-found") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRestarter_Send_onlyToTheProvenMainProcess(t *testing.T) {
+	me, err := process.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := process.Open(me)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	b := newBus(t)
+	r := New(Config{Unit: unit}, b)
+	if err := r.Send(t.Context(), p, unix.SIGUSR1); err == nil || b.signals != nil {
+		t.Errorf("got %v, sent %v", err, b.signals)
+	}
+	b.unit.MainPID = me.PID
+	if err := r.Send(t.Context(), p, unix.SIGUSR1); err != nil || len(b.signals) != 1 || b.signals[0] != unix.SIGUSR1 {
+		t.Errorf("got %v, sent %v", err, b.signals)
+	}
+}
+
+func TestRestarter_Look_readsTheUnit(t *testing.T) {
+	cases := []struct {
+		active, sub, result string
+		want                decide.SupervisorState
+	}{
+		{"active", "running", "success", decide.SupervisorActive},
+		{"reloading", "reload", "success", decide.SupervisorActive},
+		{"activating", "start", "success", decide.SupervisorActivating},
+		{"activating", "auto-restart", "exit-code", decide.SupervisorAutoRestart},
+		{"activating", "auto-restart-queued", "exit-code", decide.SupervisorAutoRestart},
+		{"deactivating", "stop-sigterm", "success", decide.SupervisorDeactivating},
+		{"failed", "failed", "start-limit-hit", decide.SupervisorFailed},
+		{"inactive", "dead", "success", decide.SupervisorStopped},
+		{"inactive", "dead", "exit-code", decide.SupervisorFailed},
+		{"maintenance", "x", "", decide.SupervisorUnknown},
+	}
+	for _, c := range cases {
+		b := newBus(t)
+		b.unit.ActiveState, b.unit.SubState, b.unit.Result = c.active, c.sub, c.result
+		got, err := New(Config{Unit: unit}, b).Look(t.Context())
+		want := decide.Supervisor{State: c.want, Result: c.result, InvocationID: "a", MainPID: 42}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s/%s: %v %s", c.active, c.sub, err, diff)
+		}
+	}
+}
+
+func TestUnitOf_readsTheProperties(t *testing.T) {
+	got := unitOf(map[string]any{
+		"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "Result": "success",
+		"InvocationID": []byte{0xab, 0x01}, "MainPID": uint32(7), "NRestarts": uint32(2), "Other": 1,
+	})
+	want := Unit{LoadState: "loaded", ActiveState: "active", SubState: "running", Result: "success", InvocationID: "ab01", MainPID: 7, NRestarts: 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNamed_saysWhatToDoAboutPermission(t *testing.T) {
+	err := named("restart", unit, godbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied"})
+	if !strings.Contains(err.Error(), "polkit") {
+		t.Errorf("got %v", err)
+	}
+	if named("restart", unit, nil) != nil {
+		t.Error("nil became an error")
+	}
+}
+
+func TestConnection_withoutABusReturnsInTime(t *testing.T) {
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+t.TempDir()+"/none")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	c := Connect()
+	defer c.Close()
+	if _, err := c.Unit(ctx, unit); err == nil || !strings.Contains(err.Error(), "connect to systemd") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfig_Validate_namesTheKey(t *testing.T) {
+	for _, bad := range []string{"", "spillway", "a/b.service", "x.socket"} {
+		if err := (Config{Unit: bad}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "unit: ") {
+			t.Errorf("%q: got %v", bad, err)
+		}
+	}
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
