@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
@@ -15,39 +14,66 @@ import (
 // Connect returns a Bus that speaks to the box's systemd. It connects at the
 // first call, and again after the connection was lost. It is safe for
 // concurrent use. Close it.
-func Connect() *Connection { return &Connection{} }
+func Connect() *Connection {
+	c := &Connection{held: make(chan *dbus.Conn, 1)}
+	c.held <- nil
+	return c
+}
 
 // Connection is the Bus of the box's systemd.
 type Connection struct {
-	mu   sync.Mutex // guards conn
-	conn *dbus.Conn
+	// held has the connection, nil when there is none. Whoever takes it out puts
+	// it back: a lock that is waited for no longer than a context allows.
+	held chan *dbus.Conn
 }
 
 var _ Bus = (*Connection)(nil)
 
 // Close ends the connection.
 func (c *Connection) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+	conn := <-c.held
+	if conn != nil {
+		conn.Close()
 	}
+	c.held <- nil
 	return nil
 }
 
 func (c *Connection) get(ctx context.Context) (*dbus.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil && c.conn.Connected() {
-		return c.conn, nil
+	var conn *dbus.Conn
+	select {
+	case conn = <-c.held:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("connect to systemd: %w", ctx.Err())
 	}
-	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+	if conn != nil && conn.Connected() {
+		c.held <- conn
+		return conn, nil
 	}
-	// The context of the constructor would end the connection with it.
-	conn, err := dbus.NewWithContext(context.WithoutCancel(ctx))
+	if conn != nil {
+		conn.Close()
+	}
+	type dialed struct {
+		conn *dbus.Conn
+		err  error
+	}
+	done := make(chan dialed, 1)
+	go func() { // a bus that does not answer would hold the caller for ever
+		conn, err := dial()
+		done <- dialed{conn, err}
+		c.held <- conn
+	}()
+	select {
+	case d := <-done:
+		return d.conn, d.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("connect to systemd: %w", ctx.Err())
+	}
+}
+
+func dial() (*dbus.Conn, error) {
+	// The connection ends with the context it is made with, so that is not the caller's.
+	conn, err := dbus.NewWithContext(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("connect to systemd: %w", err)
 	}
@@ -55,7 +81,6 @@ func (c *Connection) get(ctx context.Context) (*dbus.Conn, error) {
 		conn.Close()
 		return nil, fmt.Errorf("subscribe to systemd: %w", err)
 	}
-	c.conn = conn
 	return conn, nil
 }
 
