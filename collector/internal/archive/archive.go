@@ -26,8 +26,9 @@ import (
 // Format is the version of lines and names, as it stands in the metadata.
 const Format = "1"
 
-// ContentType is the media type of an object.
-const ContentType = "application/x-ndjson"
+// ContentType is the media type of an object. It is no content encoding, which
+// clients would undo unasked.
+const ContentType = "application/gzip"
 
 // Object is a packed batch, ready to be stored.
 type Object struct {
