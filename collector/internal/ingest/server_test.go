@@ -204,9 +204,9 @@ func TestServer_refusesWhatMemoryCannotHold(t *testing.T) {
 
 func TestServer_limitsBodies(t *testing.T) {
 	w := listening(t, func(c *Config) { c.MaxBodyBytes = 100 << 10 })
-	chunked := func(n int) string {
+	chunked := func(n int, more string) string {
 		return "POST " + tp2 + " HTTP/1.1\r\nHost: c\r\nOrigin: https://shop.example\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			strings.Repeat("1000\r\n"+strings.Repeat("a", 4096)+"\r\n", n) + "0\r\n\r\n"
+			strings.Repeat("1000\r\n"+strings.Repeat("a", 4096)+"\r\n", n) + more + "0\r\n\r\n"
 	}
 	for name, tc := range map[string]struct {
 		raw  string
@@ -215,8 +215,8 @@ func TestServer_limitsBodies(t *testing.T) {
 		"at the limit":           {post(strings.Repeat("a", 100<<10)), 200},
 		"over the limit":         {post(strings.Repeat("a", 100<<10+1)), 413},
 		"announced, never sent":  {"POST /a/b HTTP/1.1\r\nHost: c\r\nOrigin: https://shop.example\r\nContent-Length: 99999999999\r\n\r\n", 413},
-		"chunked, at the limit":  {chunked(25), 200},
-		"chunked, over":          {chunked(26), 413},
+		"chunked, at the limit":  {chunked(25, ""), 200},
+		"chunked, over":          {chunked(25, "1\r\na\r\n"), 413},
 		"cut off":                {"POST /a/b HTTP/1.1\r\nHost: c\r\nOrigin: https://shop.example\r\nContent-Length: 10\r\n\r\nabc", 400},
 		"chunked, malformed":     {"POST /a/b HTTP/1.1\r\nHost: c\r\nOrigin: https://shop.example\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
 		"empty":                  {post(""), 200},

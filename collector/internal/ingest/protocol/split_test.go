@@ -268,6 +268,36 @@ func TestCore_Plan_limitIsTooLarge(t *testing.T) {
 	}
 }
 
+// SP-11: an element with which a record would have exactly the limit.
+func TestCore_split_elementAtTheLimit(t *testing.T) {
+	body := func(elements ...string) payload.Payload {
+		return payload.Payload{Body: []byte(`{"schema":"` + anIgluURI + `","data":[` + strings.Join(elements, ",") + `]}`)}
+	}
+	element := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
+	empty := body()
+	room := 1000 - empty.ThriftSize()
+	for _, tc := range []struct {
+		elements  []string
+		good, bad int
+	}{
+		{[]string{element(room - 1), element(9)}, 2, 0},
+		{[]string{element(room), element(9)}, 1, 1},
+		{[]string{element(9), element(room)}, 1, 1},
+		{[]string{element(100), element(room - 102), element(900 - 102)}, 2, 0}, // the first two fill a record to the last byte
+		{[]string{element(100), element(room - 101), element(9)}, 2, 0},         // one byte more, and the second begins a new record
+	} {
+		good, bad := lanes(t, splitter(t, 1000, 0).cut(body(tc.elements...), time.Now()))
+		if len(good) != tc.good || len(bad) != tc.bad {
+			t.Errorf("elements of %d and %d bytes: %d good, %d bad, want %d and %d",
+				len(tc.elements[0]), len(tc.elements[1]), len(good), len(bad), tc.good, tc.bad)
+		}
+	}
+	two := splitter(t, 1000, 0).cut(body(element(100), element(room-102), element(900-102)), time.Now())
+	if n := len(two.Records[0].Data); n != 999 {
+		t.Errorf("the first record has %d bytes, want 999", n)
+	}
+}
+
 func TestBadRowVersion(t *testing.T) {
 	for in, want := range map[string]string{
 		"0.1.0": "0.1.0", "1.2.3-rc1+build": "1.2.3-rc1+build", "devel": "0.0.0-devel", "": "0.0.0-",
