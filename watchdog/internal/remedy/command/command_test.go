@@ -71,7 +71,7 @@ func TestRestarter_Switch_killsTheWholeCommandAtTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := shell(`sleep 1000 & echo $! >` + pidFile + `.tmp; mv ` + pidFile + `.tmp ` + pidFile + `; wait`).Switch(ctx, remedy.Order{})
+		_, err := shell(`sleep 1000 & echo $! >`+pidFile+`.tmp; mv `+pidFile+`.tmp `+pidFile+`; wait`).Switch(ctx, remedy.Order{})
 		done <- err
 	}()
 	var child int

@@ -29,13 +29,16 @@ type Connection struct {
 
 var _ Bus = (*Connection)(nil)
 
-// Close ends the connection.
+// Close ends the connection. It does not wait for one that is being made.
 func (c *Connection) Close() error {
-	conn := <-c.held
-	if conn != nil {
-		conn.Close()
+	select {
+	case conn := <-c.held:
+		if conn != nil {
+			conn.Close()
+		}
+		c.held <- nil
+	default:
 	}
-	c.held <- nil
 	return nil
 }
 
