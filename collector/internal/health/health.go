@@ -94,17 +94,18 @@ func (r *Reporter) Sample() {
 	r.mu.Lock()
 	r.trend.add(sample{at: time.Now(), bytes: backlog.Bytes, accepted: totals.AcceptedEvents, left: totals.LeftEvents})
 	r.mu.Unlock()
-	_ = r.peek() // so that a change of state is logged though nobody polls
+	_ = r.Peek() // so that a change of state is logged though nobody polls
 }
 
 // Report returns the present report with a Seq higher than any before.
 func (r *Reporter) Report() healthapi.Report {
-	rep := r.peek()
+	rep := r.Peek()
 	rep.Seq = r.seq.Add(1)
 	return rep
 }
 
-func (r *Reporter) peek() healthapi.Report {
+// Peek returns the present report without raising Seq: for who shows it on.
+func (r *Reporter) Peek() healthapi.Report {
 	m := r.sources.Mode()
 	rep := healthapi.Report{
 		Schema: healthapi.Schema, Seq: r.seq.Load(),

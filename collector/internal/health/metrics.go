@@ -111,7 +111,7 @@ func (r *Reporter) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect sends the figures of the present report that exist.
 func (r *Reporter) Collect(ch chan<- prometheus.Metric) {
-	rep := r.peek()
+	rep := r.Peek()
 	for _, g := range gauges {
 		if v, ok := g.value(&rep); ok {
 			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, v)
