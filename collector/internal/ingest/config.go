@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"spillway/collector/internal/ingest/protocol"
@@ -23,10 +22,13 @@ type Config struct {
 	// MaxConnections is how many connections are open at the same time; others
 	// wait to be accepted. Default 16384.
 	MaxConnections int `yaml:"max_connections"`
-	// MaxRequestLineBytes and MaxHeaderBytes are answered 400 when exceeded, and
-	// 431 when exceeded more than twofold. Default 20480 and 40960.
+	// MaxRequestLineBytes is the longest request line: method, target and version.
+	// A longer one is answered 400. Default 20KiB.
 	MaxRequestLineBytes configfile.Size `yaml:"max_request_line_bytes"`
-	MaxHeaderBytes      configfile.Size `yaml:"max_header_bytes"`
+	// MaxHeaderBytes is the size of all headers of a request. More is answered
+	// 400, and 431 where line and headers are over twice their limits. Default
+	// 40KiB.
+	MaxHeaderBytes configfile.Size `yaml:"max_header_bytes"`
 	// HeaderTimeout is how long the headers of a request may take to arrive.
 	// Default 30s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
@@ -40,14 +42,18 @@ type Config struct {
 	// request; 503 when exceeded. Trackers give up after 5s. Default 4.5s.
 	AppendTimeout time.Duration `yaml:"append_timeout"`
 
+	// TLS is the certificate, where the collector speaks HTTPS by itself.
 	TLS TLS `yaml:"tls"`
 }
 
 // TLS is the certificate of the collector. Without one, the default, it speaks
 // plain HTTP and leaves TLS to a load balancer.
 type TLS struct {
-	CertFile string `yaml:"cert_file"` // PEM, with the chain
-	KeyFile  string `yaml:"key_file"`  // PEM
+	// CertFile holds the certificate and its chain in PEM. Default none. It is
+	// read again on reload.
+	CertFile string `yaml:"cert_file"`
+	// KeyFile holds its private key in PEM.
+	KeyFile string `yaml:"key_file"`
 }
 
 // DefaultConfig returns the configuration in which nothing is said.
@@ -66,15 +72,12 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what makes no sense, naming the YAML key.
+// Validate says what makes no sense, naming the YAML keys.
 func (c Config) Validate() error {
-	if err := c.Config.Validate(); err != nil {
-		return err
-	}
+	errs := []error{c.Config.Validate()}
 	for _, s := range []struct {
-		key  string
-		size configfile.Size
-		most configfile.Size
+		key        string
+		size, most configfile.Size
 	}{
 		{"max_body_bytes", c.MaxBodyBytes, configfile.GiB},
 		{"max_in_flight_bytes", c.MaxInFlightBytes, configfile.TiB},
@@ -82,14 +85,15 @@ func (c Config) Validate() error {
 		{"max_header_bytes", c.MaxHeaderBytes, configfile.MiB},
 	} {
 		if s.size < configfile.KiB || s.size > s.most {
-			return fmt.Errorf("%s: %s is outside 1KiB to %s", s.key, s.size, s.most)
+			errs = append(errs, configfile.Invalid(s.key, "%s is outside 1KiB to %s", s.size, s.most))
 		}
 	}
 	if least := charge(int(c.MaxBodyBytes)); int64(c.MaxInFlightBytes) < least {
-		return fmt.Errorf("max_in_flight_bytes: %s is less than one request of max_body_bytes needs, %s", c.MaxInFlightBytes, configfile.Size(least))
+		errs = append(errs, configfile.Invalid("max_in_flight_bytes", "%s is less than one request of max_body_bytes needs, %s",
+			c.MaxInFlightBytes, configfile.Size(least)))
 	}
 	if c.MaxConnections < 1 {
-		return fmt.Errorf("max_connections: %d leaves no connection", c.MaxConnections)
+		errs = append(errs, configfile.Invalid("max_connections", "%d leaves no connection", c.MaxConnections))
 	}
 	for _, d := range []struct {
 		key  string
@@ -99,11 +103,11 @@ func (c Config) Validate() error {
 		{"idle_timeout", c.IdleTimeout}, {"append_timeout", c.AppendTimeout},
 	} {
 		if d.time <= 0 {
-			return fmt.Errorf("%s: %s is not more than zero", d.key, d.time)
+			errs = append(errs, configfile.Invalid(d.key, "%s is not more than zero", configfile.FormatDuration(d.time)))
 		}
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		return errors.New("tls: cert_file and key_file go together")
+		errs = append(errs, configfile.Invalid("tls", "cert_file and key_file go together"))
 	}
-	return nil
+	return errors.Join(errs...)
 }

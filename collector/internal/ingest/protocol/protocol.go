@@ -123,8 +123,9 @@ func New(cfg Config, opts Options) (*Core, error) {
 		return nil, err
 	}
 	if cfg.DoNotTrack.Enabled {
-		// Validate has compiled it once already.
-		c.dnt = regexp.MustCompile("^(?:" + cfg.DoNotTrack.Value + ")$")
+		if c.dnt, err = wholeValue(cfg.DoNotTrack.Value); err != nil {
+			return nil, err
+		}
 	}
 	for _, d := range cfg.Redirects.Domains {
 		c.redirectDomains[asciiLower(d)] = true

@@ -55,8 +55,8 @@ func TestConfig_Validate_namesTheKey(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, want an error that begins with %q", err, want)
+		if err := cfg.Validate(); err == nil || !strings.Contains("\n"+err.Error(), "\n"+want) {
+			t.Errorf("got %v, want an error with a line that begins with %q", err, want)
 		}
 		if _, err := New(cfg, Options{}); err == nil {
 			t.Errorf("%s: New took it", want)
