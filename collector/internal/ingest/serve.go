@@ -106,6 +106,15 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite lets net/http end its half of a connection first, so that a client
+// that is still sending gets to read why it is not listened to.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 type connKey struct{}
 
 func ours(c net.Conn) *conn {

@@ -214,6 +214,7 @@ func TestServer_limitsBodies(t *testing.T) {
 	}{
 		"at the limit":           {post(strings.Repeat("a", 100<<10)), 200},
 		"over the limit":         {post(strings.Repeat("a", 100<<10+1)), 413},
+		"far over the limit":     {post(strings.Repeat("a", 3<<20)), 413},
 		"announced, never sent":  {"POST /a/b HTTP/1.1\r\nHost: c\r\nOrigin: https://shop.example\r\nContent-Length: 99999999999\r\n\r\n", 413},
 		"chunked, at the limit":  {chunked(25, ""), 200},
 		"chunked, over":          {chunked(25, "1\r\na\r\n"), 413},
