@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -184,7 +184,8 @@ func TestSink_Write_hangingDisk_holdsNobodyBeyondItsContext(t *testing.T) {
 		select {
 		case o := <-results:
 			t.Fatalf("a Write returned: %v", o)
-		case <-time.After(time.Millisecond):
+		default:
+			runtime.Gosched()
 		}
 	}
 	for _, cancel := range waiting {

@@ -294,11 +294,13 @@ func TestSink_Write_redirect_isNotFollowed(t *testing.T) {
 		w.Header().Set("ETag", `"x"`)
 	}))
 	defer other.Close()
-	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer server.Close()
-	o := open(t, config(server.URL), sink.Good).Write(t.Context(), sinktest.Records(1, 1))[0]
-	if o.Class != sink.Transient || o.Err.Cause != sink.CauseConfig || followed.Load() {
-		t.Errorf("%v, %v, followed: %t", o.Class, o.Err, followed.Load())
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		o := open(t, config(server.URL), sink.Good).Write(t.Context(), sinktest.Records(1, 1))[0]
+		if o.Class != sink.Transient || o.Err.Cause != sink.CauseConfig || followed.Load() {
+			t.Errorf("%d: %v, %v, followed: %t", status, o.Class, o.Err, followed.Load())
+		}
+		server.Close()
 	}
 }
 

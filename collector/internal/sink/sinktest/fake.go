@@ -184,8 +184,11 @@ func (f *Fake) change() {
 	f.changed = make(chan struct{})
 }
 
-// Check answers what OnCheck says.
-func (f *Fake) Check(context.Context) error {
+// Check answers what OnCheck says, or that ctx has ended.
+func (f *Fake) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return interruption(err)
+	}
 	f.mu.Lock()
 	checks := f.checks
 	f.mu.Unlock()
