@@ -111,13 +111,15 @@ func (s *Server) store(st *state, x *exchange) *refusal {
 	if len(plan.Records) == 0 && len(plan.Oversize) == 0 {
 		return nil
 	}
+	// Until all is stored, somebody may still read what this request holds.
+	x.poisoned = true
 	ctx, cancel := context.WithTimeout(context.Background(), st.cfg.AppendTimeout)
 	defer cancel()
 	x.records = slices.Grow(x.records, len(plan.Records)+len(plan.Oversize))
 	if len(plan.Oversize) > 0 {
 		kept := x.gather(plan.Oversize, sink.Good)
 		if err := s.deps.DeadLetters.Put(ctx, "larger than one record may be", kept...); err != nil {
-			return s.notStored(ctx, x, reasonDeadLetters, err)
+			return s.notStored(ctx, reasonDeadLetters, err)
 		}
 	}
 	counts := [2]int{}
@@ -127,15 +129,16 @@ func (s *Server) store(st *state, x *exchange) *refusal {
 			continue
 		}
 		if err := s.deps.Store.Append(ctx, lane, records); err != nil {
-			return s.notStored(ctx, x, reasonStore, err)
+			return s.notStored(ctx, reasonStore, err)
 		}
 		counts[i] = len(records)
 	}
+	x.poisoned = false
 	s.metrics.stored(counts[1], counts[0], len(plan.Oversize))
 	if ctx.Err() != nil {
 		// Stored, but the tracker has given up on us and will send it again. A 200
 		// now could only be taken for the answer to something else.
-		return s.notStored(ctx, x, reasonTimeout, ctx.Err())
+		return s.notStored(ctx, reasonTimeout, ctx.Err())
 	}
 	s.faults.clear()
 	return nil
@@ -152,8 +155,7 @@ func (x *exchange) gather(from []protocol.Record, lane sink.Lane) []Record {
 	return x.records[start:]
 }
 
-func (s *Server) notStored(ctx context.Context, x *exchange, why reason, err error) *refusal {
-	x.poisoned = true
+func (s *Server) notStored(ctx context.Context, why reason, err error) *refusal {
 	text := "the event could not be stored; send it again"
 	if ctx.Err() != nil {
 		why, text = reasonTimeout, "storing the event took too long; send it again"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"spillway/collector/internal/payload"
 	"spillway/collector/internal/sink"
 )
 
@@ -86,6 +87,33 @@ func TestServer_rawRequests(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(w.metrics.malformed); n < 10 {
 		t.Errorf("counted only %v malformed requests", n)
+	}
+}
+
+// TX-18: a target may have a scheme, a host and a fragment.
+func TestServer_readsTargetsOfEveryForm(t *testing.T) {
+	w := listening(t, nil)
+	for target, want := range map[string]struct{ path, query, host string }{
+		"/abc/def?a=12&b=13#frg":         {"/abc/def", "a=12&b=13", "c.example"},
+		"/abc/def#frg":                   {"/abc/def", "", "c.example"},
+		"/abc/def?":                      {"/abc/def", "", "c.example"},
+		"/abc/def?a?b=/":                 {"/abc/def", "a?b=/", "c.example"},
+		"http://h.example:81/i?q=%20":    {"/i", "q=%20", "h.example"},
+		"http://h.example/a%2Db/c?#frag": {"/a-b/c", "", "h.example"},
+	} {
+		exchangeRaw(t, w.addr, "GET "+target+" HTTP/1.1\r\nHost: c.example:80\r\n\r\n")
+		good, _, _ := w.store.take()
+		if len(good) != 1 {
+			t.Errorf("%s: stored %d", target, len(good))
+			continue
+		}
+		p, err := payload.Decode(good[0].Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Path.String() != want.path || p.QueryString != payload.Some(want.query) || p.Hostname.String() != want.host {
+			t.Errorf("%s: path %q, query %q, host %q", target, p.Path, p.QueryString, p.Hostname)
+		}
 	}
 }
 

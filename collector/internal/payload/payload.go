@@ -10,8 +10,6 @@
 // Trackers send whatever they like, so no string here is promised to be UTF-8.
 package payload
 
-import "time"
-
 // Schema is the value of the schema field of every payload.
 const Schema = "iglu:com.snowplowanalytics.snowplow/CollectorPayload/thrift/1-0-0"
 
@@ -38,9 +36,6 @@ type Payload struct {
 	Hostname      Text     // without port
 	NetworkUserID Text
 }
-
-// ReceivedAt returns the timestamp as a time in UTC.
-func (p *Payload) ReceivedAt() time.Time { return time.UnixMilli(p.Timestamp).UTC() }
 
 // Text is a string that may be absent. The zero value is absent.
 type Text struct {
