@@ -66,7 +66,7 @@ type Options struct {
 }
 
 // Pair is a running pair. It is safe for concurrent use, except that
-// StartWatchdog and Close are called by one goroutine.
+// StartCollector, StartWatchdog and Close are called by one goroutine.
 type Pair struct {
 	Rig       *rig.Rig
 	Collector *proc.Supervisor
@@ -82,8 +82,8 @@ type Pair struct {
 var Backoff = proc.Backoff{Base: 50 * time.Millisecond, Max: 500 * time.Millisecond, ResetAfter: 2 * time.Second}
 
 // Start starts the stand-ins, then the programs, and returns when the collector
-// has opened its spool and serves, or when ctx ends. The stand-ins end with ctx
-// at the latest; Close ends everything.
+// has opened its spool and serves, or with an error when ctx ends before. What
+// was started runs until Close.
 func Start(ctx context.Context, o Options) (*Pair, error) {
 	p := &Pair{options: o}
 	if err := p.start(ctx); err != nil {
@@ -112,7 +112,7 @@ func (p *Pair) start(ctx context.Context) error {
 		*addr = port.Addr(free)
 	}
 	var err error
-	if p.Rig, err = rig.Start(ctx, o.Rig); err != nil {
+	if p.Rig, err = rig.Start(context.WithoutCancel(ctx), o.Rig); err != nil {
 		return err
 	}
 	p.env = p.Rig.Env()
@@ -124,16 +124,23 @@ func (p *Pair) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.StartCollector(ctx); err != nil || o.Alone {
+		return err
+	}
+	return p.StartWatchdog(ctx)
+}
+
+// StartCollector starts the collector, again after it was stopped for good, and
+// returns when it serves.
+func (p *Pair) StartCollector(ctx context.Context) error {
+	var err error
 	if p.Collector, err = proc.Supervise(p.CollectorSpec(), Backoff); err != nil {
 		return err
 	}
 	if _, err := p.WaitHealth(ctx, serves); err != nil {
 		return fmt.Errorf("wait until the collector serves: %w\n%s", err, p.Collector.Process().Tail(30))
 	}
-	if o.Alone {
-		return nil
-	}
-	return p.StartWatchdog(ctx)
+	return nil
 }
 
 // StartWatchdog starts the watchdog and returns when it has looked once.

@@ -116,6 +116,10 @@ func (l *Ledger) Acked() []string { return l.ids(func(o outcome) bool { return o
 // Open returns the ids of the events that are neither answered 200 nor dropped.
 func (l *Ledger) Open() []string { return l.ids(isOpen) }
 
+// Unclear returns the ids of the events of which a request had no answer: they
+// were sent again, or would be, though they may have arrived.
+func (l *Ledger) Unclear() []string { return l.ids(func(o outcome) bool { return o&unclear != 0 }) }
+
 func isOpen(o outcome) bool { return o&(taken|dropped) == 0 }
 
 func (l *Ledger) ids(want func(outcome) bool) []string {
