@@ -190,7 +190,6 @@ type ProbeState struct {
 type Level struct {
 	At    Moment `json:"at"`
 	Bytes int64  `json:"bytes"`
-	Room  int64  `json:"room"`
 }
 
 // Seen is what the last good report and the supervisor said.
@@ -202,6 +201,7 @@ type Seen struct {
 	Accepted   uint64    `json:"accepted"`
 	Refused    uint64    `json:"refused"`
 	Invocation string    `json:"invocation,omitempty"`
+	MovedAt    Moment    `json:"moved_at,omitempty"`   // the silent process last used CPU
 	StalledAt  Moment    `json:"stalled_at,omitempty"` // the watchdog itself last missed polls
 	FreshCount int       `json:"fresh"`                // observations since then, counted to a few
 }
