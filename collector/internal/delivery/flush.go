@@ -61,9 +61,9 @@ func (r *round) acked(it *item) {
 func (r *round) hopeless() bool { return r.active && r.failed && !r.written }
 
 // over says whether the round has ended. arrived is the number of the last item
-// read, idle that nothing is under way, dry that the queue has had nothing more
-// to read for a while.
-func (r *round) over(now time.Time, arrived uint64, idle, dry bool) bool {
+// read, idle that no write is under way, buried that no dead letter has yet to be
+// stored, dry that the queue has had nothing more to read for a while.
+func (r *round) over(now time.Time, arrived uint64, idle, buried, dry bool) bool {
 	switch {
 	case !r.active:
 		return false
@@ -72,7 +72,7 @@ func (r *round) over(now time.Time, arrived uint64, idle, dry bool) bool {
 	case r.hopeless():
 		return idle
 	}
-	return r.owed <= 0 && idle && (arrived >= r.mark || dry)
+	return r.owed <= 0 && buried && (arrived >= r.mark || dry)
 }
 
 // result is how the round ended, given how many records the queue says remain.

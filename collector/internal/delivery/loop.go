@@ -87,10 +87,13 @@ func (l *loop) run(ctx context.Context) error {
 	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for !l.stopping || l.round.active {
+	for {
 		now := time.Now()
 		l.step(work, &helpers, now)
 		l.publish(now)
+		if l.stopping && !l.round.active {
+			return l.finish(cancel, &helpers)
+		}
 		timer.Reset(time.Until(l.wakeAt(now)))
 		select {
 		case g := <-l.reads:
@@ -108,7 +111,6 @@ func (l *loop) run(ctx context.Context) error {
 			l.stop(time.Now())
 		}
 	}
-	return l.finish(cancel, &helpers)
 }
 
 // step does all that can be done now.
@@ -129,9 +131,8 @@ func (l *loop) step(work context.Context, helpers *sync.WaitGroup, now time.Time
 			}
 		})
 	}
-	idle := l.out.inFlight == 0 && l.under.resting()
 	dry := l.reading && now.Sub(l.readAt) >= dryAfter
-	if l.round.over(now, l.arrived, idle, dry) {
+	if l.round.over(now, l.arrived, l.out.inFlight == 0, l.under.resting(), dry) {
 		l.end(now)
 	}
 	// A destination that holds every write past its end is no progress.
@@ -241,7 +242,7 @@ func (l *loop) begin(number int64, timeout time.Duration, now time.Time) {
 	unread := max(0, l.queue.Backlog()-int64(l.held.count)-int64(l.parked))
 	l.roundID++
 	l.round.begin(number, l.held.count, l.arrived, unread, now, timeout)
-	l.round.left += int64(l.parked) // not read again in this life, and not delivered
+	l.round.left += int64(l.parked)   // not read again in this life, and not delivered
 	for _, c := range l.under.all() { // these need no attempt, only to be stored
 		l.round.attempted(c.item, l.roundID)
 	}

@@ -138,6 +138,10 @@ func (l *loop) keepWhole(a *attempt, now time.Time) {
 	halves := [][]*item{a.items}
 	if p := a.parcel; p != nil && len(a.items) > 1 && l.answeredAt.After(p.failedAt) {
 		middle := len(a.items) / 2
+		for _, it := range a.items {
+			it.tries = 0 // the search must not take a back-off for each step
+		}
+		dueAt = now.Add(l.cfg.MinBackoff)
 		halves = [][]*item{a.items[:middle:middle], a.items[middle:]}
 	}
 	for _, items := range halves {
