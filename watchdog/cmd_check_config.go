@@ -23,7 +23,7 @@ func checkConfigCommand() *cobra.Command {
 watchdog will have to do: write its state and the mode file, reach the collector,
 signal and restart it. Run it as the user that the watchdog runs as. Exits 2 when
 the config is wrong, 1 when something would not work.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if len(files) == 1 {
 				if err := cmd.Flags().Set("config", files[0]); err != nil {

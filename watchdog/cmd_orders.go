@@ -95,9 +95,9 @@ func switchCommand() *cobra.Command {
 the rules, the hold and the budget. Without --pin or --for the watchdog carries
 on from there by its own rules; with them it stays where you put it until the
 time is over or you say resume.`,
-		Args: cobra.MatchAll(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			to, err := mode.Parse(args[0])
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			to, err := mode.Parse(given[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -160,8 +160,8 @@ func noteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "note TEXT",
 		Short: "Write a line into the journal",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
 			cfg, err := loadConfig(cmd)
 			if err != nil {
 				return err
@@ -170,7 +170,7 @@ func noteCommand() *cobra.Command {
 				by = person()
 			}
 			var answer map[string]string
-			return newClient(cfg).call(cmd.Context(), http.MethodPost, control.PathNote, map[string]string{"By": by, "Text": args[0]}, &answer)
+			return newClient(cfg).call(cmd.Context(), http.MethodPost, control.PathNote, map[string]string{"By": by, "Text": given[0]}, &answer)
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "who writes it (default: you)")

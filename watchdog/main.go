@@ -35,8 +35,13 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       buildinfo.Get().Version,
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q, see --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -78,12 +83,22 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q", args[0])}
+// args makes a wrong number of arguments a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, list []string) error {
+		if err := check(cmd, list); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+var noArgs = args(func(_ *cobra.Command, list []string) error {
+	if len(list) > 0 {
+		return fmt.Errorf("unexpected argument %q", list[0])
 	}
 	return nil
-}
+})
 
 // loadConfig reads the config that the command line names.
 func loadConfig(cmd *cobra.Command) (config.Config, error) {
