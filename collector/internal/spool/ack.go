@@ -122,11 +122,20 @@ func (l *Log) saveAcks() error {
 			l.dirty = true
 			l.diskFailed(err)
 			l.mu.Unlock()
+			if err.Error() != l.ackFailing {
+				l.ackFailing = err.Error()
+				l.log.WithError(err).Error("acks cannot be saved: after a crash events would be delivered again, and no space is given back")
+			}
+			signal(l.ackable) // tried again
 			return err
 		}
 		l.mu.Lock()
 		l.saved = state
 		l.mu.Unlock()
+		if l.ackFailing != "" {
+			l.ackFailing = ""
+			l.log.Info("acks are saved again")
+		}
 	}
 	l.reclaim()
 	return nil

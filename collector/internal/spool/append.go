@@ -3,7 +3,6 @@ package spool
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"spillway/shared/configfile"
 )
@@ -18,15 +17,20 @@ type request struct {
 	done    chan error
 }
 
-var requests = sync.Pool{New: func() any { return &request{done: make(chan error, 1)} }}
-
 // maxPooled bounds the buffers kept for later appends.
 const maxPooled = 1 << 20
 
-func (r *request) free() {
+func (l *Log) newRequest() *request {
+	if r, ok := l.requests.Get().(*request); ok {
+		return r
+	}
+	return &request{done: make(chan error, 1)}
+}
+
+func (l *Log) free(r *request) {
 	if cap(r.encoded) <= maxPooled {
 		*r = request{encoded: r.encoded[:0], done: r.done}
-		requests.Put(r)
+		l.requests.Put(r)
 	}
 }
 
@@ -53,7 +57,7 @@ func (l *Log) Append(ctx context.Context, records []Record) error {
 			return &TooLargeError{Bytes: size, MaxBytes: most}
 		}
 	}
-	req := requests.Get().(*request)
+	req := l.newRequest()
 	for i := range records {
 		req.encoded = appendRecord(req.encoded, &records[i])
 	}
@@ -62,12 +66,12 @@ func (l *Log) Append(ctx context.Context, records []Record) error {
 	req.first = records[0].At.UnixMilli()
 
 	if err := l.enqueue(req); err != nil {
-		req.free()
+		l.free(req)
 		return err
 	}
 	select {
 	case err := <-req.done:
-		req.free()
+		l.free(req)
 		return err
 	case <-ctx.Done():
 		l.abandon(req)

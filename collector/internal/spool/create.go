@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"spillway/collector/internal/spool/vfs"
 )
@@ -47,11 +46,7 @@ func (l *Log) create() (*tail, error) {
 		_ = file.Close()
 		_ = l.fs.Remove(name)
 		_ = l.fs.Remove(t.seg.name()) // a rename that failed may have been done
-		if noSpace(err) {
-			l.refreshUsage()
-			return nil, &FullError{Reason: fmt.Sprintf("%s %s: %v", op, t.seg.name(), err)}
-		}
-		return nil, &DiskError{Op: op, File: t.seg.name(), Err: err}
+		return nil, trouble(op, t.seg.name(), err)
 	}
 	if _, err := file.WriteAt(t.seg.labels(), 0); err != nil {
 		return fail("label segment", err)
@@ -102,11 +97,7 @@ func (l *Log) takeFile(number uint64) (vfs.File, string, error) {
 		_ = file.Close()
 	}
 	_ = l.fs.Remove(name)
-	if noSpace(err) {
-		l.refreshUsage()
-		return nil, "", &FullError{Reason: fmt.Sprintf("create segment of %s: %v", l.cfg.SegmentBytes, err)}
-	}
-	return nil, "", &DiskError{Op: "create segment", File: name, Err: err}
+	return nil, "", trouble("create segment", name, err)
 }
 
 func newSalt() uint64 {
@@ -151,89 +142,6 @@ func (l *Log) seal(t *tail, trim bool) {
 	}
 }
 
-// reclaim empties or removes the segments whose records were all saved as acked.
-// Needing no space, it works on a full disk. The caller holds saving.
-func (l *Log) reclaim() {
-	for {
-		s, keep := l.reclaimable()
-		if s == nil {
-			return
-		}
-		name := fileName(s.number, spareSuffix)
-		if keep && !l.makeSpare(s.name(), name) {
-			keep = false
-		}
-		var err error
-		if !keep {
-			err = l.fs.Remove(s.name())
-		}
-		l.mu.Lock()
-		if err != nil && !isMissing(err) {
-			// It stays in the list and is tried again after the next save.
-			l.diskFailed(fmt.Errorf("reclaim segment %s: %w", s.name(), err))
-			l.mu.Unlock()
-			return
-		}
-		for i := range l.segments {
-			if l.segments[i] == s {
-				l.segments = append(l.segments[:i], l.segments[i+1:]...)
-				break
-			}
-		}
-		if keep {
-			l.spares = append(l.spares, spare{name: name, size: s.size})
-		}
-		l.mu.Unlock()
-	}
-}
-
-// makeSpare gives a segment the name of a spare, durably: were it written again
-// before that, a crash could bring back the old name with the new content.
-func (l *Log) makeSpare(from, to string) bool {
-	err := l.fs.Rename(from, to)
-	if err == nil {
-		err = l.fs.SyncDir()
-	}
-	if err != nil {
-		_ = l.fs.Remove(to)
-	}
-	return err == nil
-}
-
-// reclaimable returns a segment that is no longer needed and whether it is to be
-// kept as a spare.
-func (l *Log) reclaimable() (*segment, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, s := range l.segments {
-		if !s.closed || s.held || s.acked < s.count || s == l.pinned || !l.saved.covers(s.base, s.limit()) {
-			continue
-		}
-		keep := !s.spoilt && s.size == int64(l.cfg.SegmentBytes) && len(l.spares) < l.cfg.SpareSegments && !l.tight()
-		return s, keep
-	}
-	return nil, false
-}
-
-// tight says that the volume is near the point where appends are refused. The
-// caller holds mu.
-func (l *Log) tight() bool {
-	return l.disk.known && l.disk.free < int64(l.cfg.MinFreeDisk+l.cfg.MinFreeDisk/4)
-}
-
-// dropSpares removes the spares when space is low.
-func (l *Log) dropSpares() {
-	l.mu.Lock()
-	var drop []spare
-	if l.tight() {
-		drop, l.spares = l.spares, nil
-	}
-	l.mu.Unlock()
-	for _, s := range drop {
-		_ = l.fs.Remove(s.name) // what is left is removed by the next Open
-	}
-}
-
 // refreshUsage asks the volume how full it is.
 func (l *Log) refreshUsage() disk {
 	free, total, err := l.fs.Usage()
@@ -248,30 +156,4 @@ func (l *Log) refreshUsage() disk {
 		l.limitBytes = total / 5 * 4
 	}
 	return l.disk
-}
-
-// upkeep saves acks a little after they were made and watches the volume.
-func (l *Log) upkeep() {
-	watch := time.NewTicker(time.Second)
-	defer watch.Stop()
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-l.stop:
-			return
-		case <-watch.C:
-			l.refreshUsage()
-			l.dropSpares()
-			continue
-		case <-l.ackable:
-		}
-		pause.Reset(l.cfg.AckEvery)
-		select {
-		case <-l.stop:
-			return
-		case <-pause.C:
-		}
-		_ = l.saveAcks() // counted, and tried again with the next acks
-	}
 }

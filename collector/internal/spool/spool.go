@@ -57,13 +57,16 @@ type Log struct {
 	limitBytes int64
 	commit     committer
 	reader     reader
+	requests   sync.Pool     // of *request
+	sealed     chan vfs.File // segments whose seal is to be synced and that are to be closed
 	stop       chan struct{} // closed when Close begins
 	wait       sync.WaitGroup
 	closeOnce  sync.Once
 	closeErr   error
 
-	saving sync.Mutex // serializes saving acks and reclaiming; taken before mu
-	acks   ackFile    // guarded by saving
+	saving     sync.Mutex // serializes saving acks and reclaiming, and guards what follows; taken before mu
+	acks       ackFile
+	ackFailing string // error of the last save, "" if it was done
 
 	mu       sync.Mutex // guards what follows
 	work     sync.Cond  // signalled when queue or closing changes; uses mu
@@ -151,6 +154,7 @@ func open(dir string, cfg Config, opts Options) (l *Log, err error) {
 		stop:     make(chan struct{}),
 		readable: make(chan struct{}, 1),
 		ackable:  make(chan struct{}, 1),
+		sealed:   make(chan vfs.File, 4),
 	}
 	l.work.L = &l.mu
 	l.reader.turn = make(chan struct{}, 1)
@@ -188,6 +192,7 @@ func (l *Log) close() error {
 	l.mu.Unlock()
 	close(l.stop)
 	l.wait.Wait()
+	l.syncSealed()
 	l.reader.turn <- struct{}{} // kept: a Read that has the turn ends first
 	l.reader.release(l)
 	err := l.saveAcks()
