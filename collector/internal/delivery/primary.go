@@ -37,7 +37,7 @@ type Primary struct {
 	class       sink.Cause
 	dirty       bool // differs from the file
 	urgent      bool // an outage began or ended since the file was written
-	saveError   string
+	unsaved     bool // the last attempt to write it failed
 }
 
 // primaryFile is the file's content.
@@ -174,21 +174,17 @@ func (p *Primary) save() error {
 	return nil
 }
 
-// note logs a failure to save when it changes.
+// note logs when saving begins to fail, and when it works again.
 func (p *Primary) note(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
 	p.mu.Lock()
-	changed := text != p.saveError
-	p.saveError = text
+	before := p.unsaved
+	p.unsaved = err != nil
 	p.mu.Unlock()
 	switch {
-	case changed && err != nil:
+	case err != nil && !before:
 		p.log.WithError(err).Error("a restart would forget when the primary was last written to")
-	case changed:
-		p.log.Info("what must be remembered of the primary is saved again")
+	case err == nil && before:
+		p.log.Info("when the primary was last written to is saved again")
 	}
 }
 
