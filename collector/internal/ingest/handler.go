@@ -121,9 +121,9 @@ func (s *Server) store(st *state, x *exchange) *refusal {
 		if err := s.deps.DeadLetters.Put(ctx, "larger than one record may be", kept...); err != nil {
 			return s.notStored(ctx, reasonDeadLetters, err)
 		}
+		s.metrics.oversize.Add(float64(len(kept)))
 	}
-	counts := [2]int{}
-	for i, lane := range [...]sink.Lane{sink.Bad, sink.Good} {
+	for _, lane := range [...]sink.Lane{sink.Bad, sink.Good} {
 		records := x.gather(plan.Records, lane)
 		if len(records) == 0 {
 			continue
@@ -131,10 +131,9 @@ func (s *Server) store(st *state, x *exchange) *refusal {
 		if err := s.deps.Store.Append(ctx, lane, records); err != nil {
 			return s.notStored(ctx, reasonStore, err)
 		}
-		counts[i] = len(records)
+		s.metrics.stored(lane, len(records))
 	}
 	x.poisoned = false
-	s.metrics.stored(counts[1], counts[0], len(plan.Oversize))
 	if ctx.Err() != nil {
 		// Stored, but the tracker has given up on us and will send it again. A 200
 		// now could only be taken for the answer to something else.

@@ -109,9 +109,11 @@ func (m *metrics) turnedAway(r *refusal) {
 	m.refusals.WithLabelValues(string(r.reason)).Inc()
 }
 
-func (m *metrics) stored(good, bad, oversize int) {
-	m.accepted.Add(uint64(good))
-	m.good.Add(float64(good))
-	m.bad.Add(float64(bad))
-	m.oversize.Add(float64(oversize))
+func (m *metrics) stored(lane sink.Lane, records int) {
+	if lane == sink.Bad {
+		m.bad.Add(float64(records))
+		return
+	}
+	m.accepted.Add(uint64(records))
+	m.good.Add(float64(records))
 }

@@ -10,7 +10,7 @@ import (
 	"spillway/collector/internal/sink"
 )
 
-// The network user ids that stand for nobody in particular.
+// anonymousID is the network user id of everybody who sends SP-Anonymous.
 const anonymousID = "00000000-0000-0000-0000-000000000000"
 
 var gif, _ = base64.StdEncoding.DecodeString("R0lGODlhAQABAPAAAP///wAAACH5BAUAAAAALAAAAAABAAEAAAICRAEAOw==")
@@ -33,8 +33,8 @@ type facts struct {
 // of them, before the response is sent; where that fails the response is not
 // for sending (see Refuse).
 //
-// route is what Route said of req, and an Event. Until plan is used again, its
-// Response refers to memory of req's strings but nothing refers to req.Body.
+// route is what Route said of req, and an Event. What stands in Records and
+// Oversize are copies: req.Body may be used again.
 func (c *Core) Plan(route Route, req *Request, plan *Plan) {
 	plan.reset()
 	f := c.read(req)
