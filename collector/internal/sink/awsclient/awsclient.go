@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -55,7 +56,6 @@ func New(c Config, connections int, log *logrus.Entry) (*Client, error) {
 			t.Protocols.SetHTTP1(true)
 			t.ForceAttemptHTTP2 = false
 			t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
-			t.MaxConnsPerHost = 0
 			t.IdleConnTimeout = idleTimeout
 			t.TLSHandshakeTimeout = c.RequestTimeout
 		})
@@ -95,11 +95,11 @@ func New(c Config, connections int, log *logrus.Entry) (*Client, error) {
 		builder = b
 	}
 	transport := builder.GetTransport()
-	cfg.HTTPClient = &http.Client{
+	cfg.HTTPClient = doer{&http.Client{
 		Transport: transport,
 		// A redirect means a wrong region or endpoint; the call is signed for this one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	}}
 	if c.RoleARN != "" {
 		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), c.RoleARN, func(o *stscreds.AssumeRoleOptions) {
 			o.RoleSessionName = "spillway"
@@ -115,6 +115,23 @@ func New(c Config, connections int, log *logrus.Entry) (*Client, error) {
 
 // Close closes connections that are not in use.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// doer sends requests whose bodies can only be read.
+//
+// The SDK closes a body as soon as the head of the answer is there. If net/http
+// comes only then to see that the body is at its end, and does so by WriteTo, it
+// gets io.EOF from the SDK's closed body, takes that for a failed write, and cuts
+// the connection while the answer is being read: all records of a call that
+// succeeded would be sent again.
+type doer struct{ client *http.Client }
+
+// Do implements aws.HTTPClient.
+func (d doer) Do(req *http.Request) (*http.Response, error) {
+	if req.Body != nil && req.Body != http.NoBody {
+		req.Body = struct{ io.ReadCloser }{req.Body}
+	}
+	return d.client.Do(req)
+}
 
 // provider marks the errors of another provider, which may look like those of
 // the network.

@@ -10,13 +10,14 @@ import (
 	"spillway/shared/configfile"
 )
 
-// Checksums says when the SDK adds a checksum of its own to an object.
+// Checksums says when an object is sent with a CRC32, which the service verifies
+// and keeps.
 type Checksums string
 
 // The choices.
 const (
 	ChecksumsAlways       Checksums = "always"
-	ChecksumsWhenRequired Checksums = "when_required" // for services that do not know them
+	ChecksumsWhenRequired Checksums = "when_required" // never of our own accord
 )
 
 // Config of a sink that writes objects to S3. One serves both lanes.

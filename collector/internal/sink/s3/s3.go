@@ -12,7 +12,10 @@ package s3
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"path"
 	"strings"
 	"time"
@@ -81,8 +84,10 @@ func NewClient(cfg Config, conns *awsclient.Client) *s3.Client {
 			o.BaseEndpoint = &cfg.AWS.Endpoint
 		}
 		o.UsePathStyle = cfg.PathStyle
+		// The checksums that the SDK adds by itself stand behind the body, in a framing
+		// that some services store as if it were content. Write gives its own.
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		if cfg.Checksums == ChecksumsWhenRequired {
-			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
 	})
@@ -114,11 +119,16 @@ func (s *Sink) write(ctx context.Context, records []sink.Record) (sink.Class, *s
 func (s *Sink) put(ctx context.Context, doing, key string, body []byte, metadata map[string]string) (sink.Class, *sink.Error) {
 	attempt, cancel := context.WithTimeout(ctx, s.cfg.AWS.RequestTimeout)
 	defer cancel()
-	s.meter.Call()
-	answer, err := s.client.PutObject(attempt, &s3.PutObjectInput{
+	in := &s3.PutObjectInput{
 		Bucket: &s.cfg.Bucket, Key: &key, Body: bytes.NewReader(body), Metadata: metadata,
 		ContentType: aws.String(archive.ContentType), StorageClass: types.StorageClass(s.cfg.StorageClass),
-	})
+	}
+	if s.cfg.Checksums == ChecksumsAlways {
+		sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(body))
+		in.ChecksumCRC32 = aws.String(base64.StdEncoding.EncodeToString(sum))
+	}
+	s.meter.Call()
+	answer, err := s.client.PutObject(attempt, in)
 	if err != nil {
 		class, e := verdicts.Explain(awsclient.Call{Context: ctx, Timeout: s.cfg.AWS.RequestTimeout, Doing: doing}, err)
 		return class, e

@@ -2,10 +2,14 @@ package s3_test
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -187,6 +191,46 @@ func TestSink_Write_repeatedAfterALostAnswer_replacesItself(t *testing.T) {
 	s.Write(t.Context(), append(records[:1:1], records[49]))
 	if objects := store.Objects(bucket, ""); len(objects) != 2 || len(stored(t, store, sink.Good)) != 52 {
 		t.Errorf("%d objects, want 2", len(objects))
+	}
+}
+
+func TestSink_Write_overTLS_withAndWithoutChecksums(t *testing.T) {
+	store := start(t, rig.Options{})
+	target, err := url.Parse(store.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	proxy.Transport = transport
+	var checksums []string
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		checksums = append(checksums, r.Header.Get("X-Amz-Checksum-Crc32"))
+		if form := r.Header.Get("X-Amz-Content-Sha256"); strings.HasPrefix(form, "STREAMING") {
+			t.Errorf("the content is sent in a framing: %s", form)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer secure.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, mode := range []s3.Checksums{s3.ChecksumsAlways, s3.ChecksumsWhenRequired} {
+		cfg := config(secure.URL)
+		cfg.AWS.CAFile, cfg.Checksums = ca, mode
+		for _, o := range open(t, cfg, sink.Good).Write(t.Context(), sinktest.Records(uint64(1000*i+1), 500)) {
+			if o.Class != sink.Written {
+				t.Fatalf("%s: %v", mode, o.Err)
+			}
+		}
+	}
+	if len(checksums) != 2 || checksums[0] == "" || checksums[1] != "" {
+		t.Errorf("checksums sent: %q, want one by the first Write only", checksums)
+	}
+	if n := len(stored(t, store, sink.Good)); n != 1000 {
+		t.Errorf("%d records stored, want 1000", n)
 	}
 }
 
