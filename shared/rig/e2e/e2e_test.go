@@ -81,7 +81,7 @@ func health(t *testing.T, p *pair.Pair, what string, fits func(*healthapi.Report
 	return r
 }
 
-func mode(want string) func(*healthapi.Report) bool {
+func runs(want string) func(*healthapi.Report) bool {
 	return func(r *healthapi.Report) bool { return r.Mode == want }
 }
 
