@@ -45,8 +45,12 @@ func (t *turn) withdraw(p Phase) {
 	}
 }
 
-func (t *turn) pin(by, reason string, m mode.Mode, until Moment) {
-	t.order(Pinned, Order{By: by, Reason: reason, Mode: m, Until: until})
+// filePin takes note of the pin in a mode file that was just written.
+func (t *turn) filePin(pinned bool, by, reason string, m mode.Mode, until Moment) {
+	t.pinned, t.unpinned = nil, !pinned
+	if pinned {
+		t.pinned = &Order{By: by, Reason: reason, Mode: m, Until: until}
+	}
 }
 
 // giveUp asks for the matter to be given to people.

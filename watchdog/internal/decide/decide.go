@@ -42,13 +42,15 @@ type turn struct {
 	started  bool       // a start of the collector that is not ours has just shown
 	rules    []ruleResult
 
-	command *Command          // being handled
-	answer  string            // to it
-	ended   *Action           // the action that ended in this turn
-	end     End               // and how
-	want    *Action           // wanted by an edge, begun at the end of the turn
-	gaveUp  *Order            // a region gives the matter to people
-	blocked map[string]string // edges that newly met an objection, and the guard
+	command  *Command          // being handled
+	answer   string            // to it
+	ended    *Action           // the action that ended in this turn
+	end      End               // and how
+	want     *Action           // wanted by an edge, begun at the end of the turn
+	gaveUp   *Order            // a region gives the matter to people
+	pinned   *Order            // the mode file was written with a pin
+	unpinned bool              // or without one
+	blocked  map[string]string // edges that newly met an objection, and the guard
 
 	decision Decision
 	explain  Explain
@@ -72,7 +74,7 @@ func Next(p Policy, s State, o Observation) (State, Decision, Explain) {
 	t.run(livenessEdges)
 	t.run(modeEdges)
 	t.run(beginEdges)
-	t.run(handOverEdges)
+	t.run(lateEdges)
 	t.conclude()
 	return t.s, t.decision, t.explain
 }

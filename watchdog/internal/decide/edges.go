@@ -50,7 +50,7 @@ type Effect struct {
 
 // Edges returns the whole transition table, in the order in which it is tried.
 func Edges() []Edge {
-	return slices.Concat(commandEdges, authorityEdges, actionEdges, livenessEdges, modeEdges, beginEdges, handOverEdges)
+	return slices.Concat(commandEdges, authorityEdges, actionEdges, livenessEdges, modeEdges, beginEdges, lateEdges)
 }
 
 // Phases returns the phases of a region, the first one first.

@@ -221,15 +221,9 @@ func (t *turn) flushOver() bool { return t.s.Action.Ghost || t.result != nil || 
 
 // noteWritten keeps the pin as it was written to the mode file.
 func (t *turn) noteWritten() {
-	a := t.s.Action
-	switch {
-	case a.Ghost || a.RolledBack:
-	case a.Pinned:
-		t.pin(a.By, a.Reason, a.Target, a.Until)
-	default:
-		delete(t.s.Authority.Orders, Pinned)
+	if a := t.s.Action; !a.Ghost && !a.RolledBack {
+		t.filePin(a.Pinned, a.By, a.Reason, a.Target, a.Until)
 	}
-	t.settleAuthority()
 }
 
 func (t *turn) canGoLive(a *Action) bool {

@@ -119,8 +119,18 @@ var authorityEdges = []Edge{
 		Text: "nobody acknowledged, but all has been well for long: the watchdog takes over again"},
 }
 
-// handOverEdges come last, since what the other regions did may ask for them.
-var handOverEdges = []Edge{
+// lateEdges come last, since what the other regions did asks for them.
+var lateEdges = []Edge{
+	{ID: "T30m", Region: RegionAuthority, From: []Phase{Auto},
+		On:     Event{"the mode file was written with a pin", func(t *turn) bool { return t.pinned != nil }},
+		To:     Pinned,
+		Effect: Effect{"note who, why and until when", func(t *turn) { t.order(Pinned, *t.pinned) }},
+		Text:   "a person decided the mode: the watchdog leaves it alone"},
+	{ID: "T30n", Region: RegionAuthority, From: []Phase{Pinned},
+		On:     Event{"the mode file was written without a pin", func(t *turn) bool { return t.unpinned }},
+		To:     Auto,
+		Effect: Effect{"", func(t *turn) { delete(t.s.Authority.Orders, Pinned) }},
+		Text:   "the pin is gone with the mode file that had it"},
 	{ID: "T32a", Region: RegionAuthority, From: []Phase{Auto},
 		On:     Event{"another region gives up", func(t *turn) bool { return t.gaveUp != nil && !t.standing(HandedOver) }},
 		To:     HandedOver,

@@ -28,10 +28,10 @@ var modeEdges = []Edge{
 	{ID: "T18b", Region: RegionMode, From: every, On: fileChanged(mode.Fallback), To: Fallback,
 		Effect: Effect{"adopt it and its pin", (*turn).adopt},
 		Text:   "somebody else wrote the mode file: fallback"},
-	{ID: "T34c", Region: RegionMode, From: every, On: wakes(mode.Primary), To: Primary,
+	{ID: "T35a", Region: RegionMode, From: every, On: wakes(mode.Primary), To: Primary,
 		Effect: Effect{"forget what was imagined", (*turn).wake},
 		Text:   "the dry run is over: back to what is real"},
-	{ID: "T34d", Region: RegionMode, From: every, On: wakes(mode.Fallback), To: Fallback,
+	{ID: "T35b", Region: RegionMode, From: every, On: wakes(mode.Fallback), To: Fallback,
 		Effect: Effect{"forget what was imagined", (*turn).wake},
 		Text:   "the dry run is over: back to what is real"},
 

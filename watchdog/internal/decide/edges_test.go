@@ -502,6 +502,14 @@ func init() {
 			s.wantAuthority(decide.Auto)
 			return s
 		},
+		"T30m": func(t *testing.T) *sim { return rows["T9c"](t) },
+		"T30n": func(t *testing.T) *sim {
+			s := rows["T9c"](t)
+			s.editFile(mode.Primary, false)
+			s.tick()
+			s.wantAuthority(decide.Auto)
+			return s
+		},
 		"T31a": func(t *testing.T) *sim {
 			s := settled(t)
 			s.up, s.restartsItself = false, false
@@ -560,7 +568,7 @@ func init() {
 			s.wantAuthority(decide.Auto)
 			return s
 		},
-		"T34c": func(t *testing.T) *sim {
+		"T35a": func(t *testing.T) *sim {
 			s := rows["T30e"](t)
 			s.kinesis = false
 			s.untilMode(10*time.Minute, decide.Fallback)
@@ -571,7 +579,7 @@ func init() {
 			}
 			return s
 		},
-		"T34d": func(t *testing.T) *sim {
+		"T35b": func(t *testing.T) *sim {
 			s := fallenBack(t)
 			s.say(decide.CommandDryRun, "", 0)
 			s.kinesis = true

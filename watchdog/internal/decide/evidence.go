@@ -134,22 +134,23 @@ func (t *turn) rule(name string) *ruleResult {
 	return &ruleResult{def: &ruleDef{}, status: Off}
 }
 
-// forget empties the evidence of a class, because what it was about is gone.
-func (t *turn) forget(class Class) {
+// forget empties the evidence about the sink, because another one is in use.
+func (t *turn) forget() {
 	for i := range t.rules {
 		r := &t.rules[i]
-		if r.def.class != class || r.status == Off {
+		if r.def.class != SinkSick || r.status == Off {
 			continue
 		}
-		r.state = RuleState{Warned: r.state.Warned, ZeroAt: t.now, KnownAt: r.state.KnownAt, Number: r.state.Number}
+		if r.state.Warned {
+			t.resolve("rule/"+r.def.name, "what %s said was about the sink of before: it starts anew", r.def.name)
+		}
+		r.state = RuleState{ZeroAt: t.now, KnownAt: r.state.KnownAt, Number: r.state.Number}
 		if r.status != Unknown {
 			r.status = Clear
 		}
 		t.s.Rules[r.def.name] = r.state
 	}
-	if class == SinkSick {
-		t.s.Backlog = nil
-	}
+	t.s.Backlog = nil
 }
 
 // weighProbe follows the collector's own probes of the primary. They are real

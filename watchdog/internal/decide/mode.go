@@ -143,19 +143,14 @@ func (t *turn) tellWarnings() {
 
 func (t *turn) adopt() {
 	f, m := t.changed, &t.s.Mode
-	if f.Pinned {
-		t.pin(f.By, f.Reason, f.Mode, 0)
-	} else {
-		delete(t.s.Authority.Orders, Pinned)
-	}
-	t.settleAuthority()
+	t.filePin(f.Pinned, f.By, f.Reason, f.Mode, 0)
 	m.Ghost = false
 	if f.Mode == mode.Fallback {
 		t.hold()
 	} else {
 		t.endOutage()
 	}
-	t.forget(SinkSick)
+	t.forget()
 	text := fmt.Sprintf("%s set the mode file to %s: %s", somebody(f.By), f.Mode, f.Reason)
 	if t.decision.Verb == None {
 		t.decision.Verb, t.decision.Reason = Adopt, text
@@ -201,7 +196,7 @@ func (t *turn) diverted() {
 	}
 	t.hold()
 	t.s.Probe = ProbeState{}
-	t.forget(SinkSick)
+	t.forget()
 	t.applyEpoch(mode.Fallback)
 	t.tell("outage", Warning, "%s runs on the fallback: %s", t.box(), a.Reason)
 }
@@ -218,7 +213,7 @@ func (t *turn) box() string {
 }
 
 func (t *turn) divertFailed() {
-	t.forget(SinkSick)
+	t.forget()
 	t.giveUp("fallback_start_failed", t.decision.Reason)
 }
 
@@ -234,7 +229,7 @@ func (t *turn) returnedHome() {
 		m.ReturnedAt = t.now
 	}
 	m.DivertedAt, m.HoldUntil = 0, 0
-	t.forget(SinkSick)
+	t.forget()
 	t.applyEpoch(mode.Primary)
 	t.note("mode", Info, "%s runs on the primary again, on probation for %s", t.box(), length(t.p.Recover.Probation))
 }

@@ -45,9 +45,7 @@ func (t *turn) firstSight() {
 		m.HoldUntil, m.OutageAt = t.now.Add(t.p.Recover.MinHold), t.now
 	}
 	t.knowFile(file)
-	if file.Pinned {
-		t.pin(file.By, file.Reason, file.Mode, 0)
-	}
+	t.filePin(file.Pinned, file.By, file.Reason, file.Mode, 0)
 	t.s.Liveness.Since, t.s.Authority.Since = t.now, t.now
 	t.s.Budget.RefillAt = t.now
 }
