@@ -96,32 +96,3 @@ func whyThen(cmd *cobra.Command, at string, asJSON bool) error {
 	}
 	return printEntries(cmd.OutOrStdout(), append(before, after...), damaged, asJSON)
 }
-
-func rulesCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "rules",
-		Short: "List the rules with their thresholds and what each leads to",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, _, err := situation(cmd)
-			if err != nil {
-				return err
-			}
-			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			for _, r := range s.Explain.Rules {
-				when := "when it holds"
-				if r.Threshold != "" {
-					when = "past " + r.Threshold
-				}
-				remedy := map[decide.Class]string{
-					decide.SinkSick: "divert to the fallback", decide.ProcessSick: "restart in the same mode", decide.Unsure: "tell people",
-				}[r.Class]
-				if r.Status == decide.Off {
-					remedy = "switched off"
-				}
-				_, _ = fmt.Fprintf(t, "%s\t%s, for %s\t%s\n", r.Name, when, short(r.For), remedy)
-			}
-			return t.Flush()
-		},
-	}
-}

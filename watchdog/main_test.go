@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"spillway/watchdog/internal/collectortest"
+	"spillway/watchdog/internal/decide"
 )
 
 func TestMain(m *testing.M) {
@@ -58,6 +59,16 @@ func expand(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		text := strings.ReplaceAll(ts.ReadFile(name), "$WORK", ts.Getenv("WORK"))
 		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o600))
+	}
+}
+
+func TestRules_knowsEveryRule(t *testing.T) {
+	var got []string
+	for _, r := range rules(decide.DefaultPolicy().Rules) {
+		got = append(got, r.name)
+	}
+	if want := decide.RuleNames(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"spillway/watchdog/internal/probe"
 	"spillway/watchdog/internal/process"
 	"spillway/watchdog/internal/remedy"
+	"spillway/watchdog/internal/remedy/systemd"
 )
 
 // Verdict is what a check came to.
@@ -52,6 +53,7 @@ func Check(ctx context.Context, c config.Config, log *logrus.Entry) ([]Finding, 
 		checkWrite("mode_dir", filepath.Dir(c.ModeFile)),
 		checkModeFile(c.ModeFile),
 	}
+	findings = append(findings, checkTiming(ctx, c, way)...)
 	o := probe.New(c.Collector.Probe, probe.Options{
 		Reporter: client, Supervisor: way.supervisor, Timeout: c.Policy.Poll.Timeout,
 	}).Observe(ctx)
@@ -65,6 +67,37 @@ func Check(ctx context.Context, c config.Config, log *logrus.Entry) ([]Finding, 
 		checkFlush(r), checkFallback(r),
 		checkRestarter(ctx, c, way.restarter, remedy.ProcessOf(r), Failed))
 	return findings, nil
+}
+
+// checkTiming compares the policy with the timing of who else watches over the
+// collector.
+func checkTiming(ctx context.Context, c config.Config, w way) []Finding {
+	around := decide.Surroundings{Kubernetes: os.Getenv("KUBERNETES_SERVICE_HOST") != ""}
+	var findings []Finding
+	if unit, ok := w.restarter.(*systemd.Restarter); ok {
+		ctx, cancel := context.WithTimeout(ctx, c.Policy.Poll.Timeout)
+		defer cancel()
+		known, trouble, err := unit.Surroundings(ctx)
+		if err != nil {
+			return []Finding{{"timing", Warning, "the unit's own timing is not known: " + err.Error()}}
+		}
+		known.Kubernetes = around.Kubernetes
+		around = known
+		if trouble != "" {
+			findings = append(findings, Finding{"unit", Failed, trouble})
+		}
+	}
+	for _, f := range c.Policy.Check(around) {
+		verdict := Warning
+		if f.Refuse {
+			verdict = Failed
+		}
+		findings = append(findings, Finding{"timing", verdict, f.Key + ": " + f.Text})
+	}
+	if len(findings) == 0 {
+		return []Finding{{"timing", OK, "the policy fits its surroundings"}}
+	}
+	return findings
 }
 
 // checkWrite tries to write where a file will have to be replaced.

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"spillway/shared/durable"
@@ -140,14 +141,23 @@ func (s *Store[T]) Save(value T) error {
 	}
 	if s.last != nil { // only what was written or read whole becomes a backup
 		if err := durable.WriteFile(s.backup(), s.last, 0o640); err != nil {
-			return fmt.Errorf("keep the state before: %w", err)
+			return s.cannot("keep the state before", err)
 		}
 	}
 	if err := durable.WriteFile(s.path, data, 0o640); err != nil {
-		return fmt.Errorf("save state: %w", err)
+		return s.cannot("save the state", err)
 	}
 	s.last = data
 	return nil
+}
+
+// cannot leaves out the name of the temporary file, which is another one at each
+// attempt: the same trouble shall read the same.
+func (s *Store[T]) cannot(what string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("%s in %s: %w", what, filepath.Dir(s.path), err)
 }
 
 func (s *Store[T]) backup() string { return s.path + ".bak" }

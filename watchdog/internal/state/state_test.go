@@ -145,8 +145,14 @@ func TestStore_Save_fromAnotherRunKeepsABackup(t *testing.T) {
 }
 
 func TestStore_Save_saysWhenItCannot(t *testing.T) {
-	if err := store(filepath.Join(t.TempDir(), "absent")).Save(memory{1, "x"}); err == nil {
-		t.Error("saved into a directory that is not there")
+	dir := filepath.Join(t.TempDir(), "absent")
+	s := store(dir)
+	first, second := s.Save(memory{1, "x"}), s.Save(memory{1, "x"})
+	if first == nil || second == nil {
+		t.Fatal("saved into a directory that is not there")
+	}
+	if got, want := first.Error(), "save the state in "+dir+": no such file or directory"; got != want || second.Error() != want {
+		t.Errorf("got %q, then %q", got, second)
 	}
 }
 

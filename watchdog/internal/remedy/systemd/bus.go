@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
@@ -155,9 +157,19 @@ func (c *Connection) Unit(ctx context.Context, unit string) (Unit, error) {
 func unitOf(all map[string]any) Unit {
 	text := func(key string) string { s, _ := all[key].(string); return s }
 	number := func(key string) int { n, _ := all[key].(uint32); return int(n) }
+	length := func(key string) time.Duration {
+		n, _ := all[key].(uint64)
+		if n > math.MaxInt64/uint64(time.Microsecond) {
+			return 0 // infinity
+		}
+		return time.Duration(n) * time.Microsecond
+	}
 	u := Unit{
 		LoadState: text("LoadState"), ActiveState: text("ActiveState"), SubState: text("SubState"),
-		Result: text("Result"), MainPID: number("MainPID"), NRestarts: number("NRestarts"),
+		Result: text("Result"), MainPID: number("MainPID"), Restart: text("Restart"),
+		WatchdogSec: length("WatchdogUSec"), TimeoutAbort: length("TimeoutAbortUSec"),
+		TimeoutStop: length("TimeoutStopUSec"), TimeoutStart: length("TimeoutStartUSec"),
+		StartLimitBurst: number("StartLimitBurst"), StartLimitInterval: length("StartLimitIntervalUSec"),
 	}
 	if id, ok := all["InvocationID"].([]byte); ok {
 		u.InvocationID = hex.EncodeToString(id)

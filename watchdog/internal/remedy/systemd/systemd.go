@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,7 +56,14 @@ type Unit struct {
 	Result       string
 	InvocationID string
 	MainPID      int
-	NRestarts    int
+
+	Restart            string // always, on-failure, no, ...
+	WatchdogSec        time.Duration
+	TimeoutAbort       time.Duration
+	TimeoutStop        time.Duration
+	TimeoutStart       time.Duration
+	StartLimitBurst    int
+	StartLimitInterval time.Duration
 }
 
 // ErrBusy is returned by a Bus when another job of the unit is queued.
@@ -140,6 +148,23 @@ func (r *Restarter) Check(ctx context.Context, _ process.Identity) error {
 		return fmt.Errorf("systemd knows no unit %s (it is %s)", r.unit, u.LoadState)
 	}
 	return nil
+}
+
+// Surroundings tells the unit's own timing, which the policy has to fit, and
+// what of the unit itself would defeat the watchdog; empty when nothing does.
+func (r *Restarter) Surroundings(ctx context.Context) (decide.Surroundings, string, error) {
+	u, err := r.bus.Unit(ctx, r.unit)
+	if err != nil {
+		return decide.Surroundings{}, "", err
+	}
+	trouble := ""
+	if u.Restart != "always" {
+		trouble = fmt.Sprintf("%s has Restart=%s: after SIGTERM it exits cleanly and would stay down, set Restart=always", r.unit, u.Restart)
+	}
+	return decide.Surroundings{
+		WatchdogSec: u.WatchdogSec, TimeoutAbort: u.TimeoutAbort, TimeoutStop: u.TimeoutStop, TimeoutStart: u.TimeoutStart,
+		StartLimitBurst: u.StartLimitBurst, StartLimitInterval: u.StartLimitInterval,
+	}, trouble, nil
 }
 
 // Send sends sig to the unit's main process, through systemd, which needs no

@@ -3,6 +3,7 @@ package systemd
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -196,11 +197,27 @@ func TestRestarter_Look_readsTheUnit(t *testing.T) {
 func TestUnitOf_readsTheProperties(t *testing.T) {
 	got := unitOf(map[string]any{
 		"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "Result": "success",
-		"InvocationID": []byte{0xab, 0x01}, "MainPID": uint32(7), "NRestarts": uint32(2), "Other": 1,
+		"InvocationID": []byte{0xab, 0x01}, "MainPID": uint32(7), "Other": 1,
+		"Restart": "always", "WatchdogUSec": uint64(30_000_000), "TimeoutStopUSec": uint64(math.MaxUint64),
+		"StartLimitBurst": uint32(10), "StartLimitIntervalUSec": uint64(600_000_000),
 	})
-	want := Unit{LoadState: "loaded", ActiveState: "active", SubState: "running", Result: "success", InvocationID: "ab01", MainPID: 7, NRestarts: 2}
+	want := Unit{
+		LoadState: "loaded", ActiveState: "active", SubState: "running", Result: "success", InvocationID: "ab01", MainPID: 7,
+		Restart: "always", WatchdogSec: 30 * time.Second, StartLimitBurst: 10, StartLimitInterval: 10 * time.Minute,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestRestarter_Surroundings_wantsAUnitThatAlwaysRestarts(t *testing.T) {
+	for restart, troubled := range map[string]bool{"always": false, "on-failure": true, "no": true} {
+		b := newBus(t)
+		b.unit.Restart, b.unit.WatchdogSec = restart, time.Minute
+		s, trouble, err := New(Config{Unit: unit}, b).Surroundings(t.Context())
+		if err != nil || s.WatchdogSec != time.Minute || (trouble != "") != troubled {
+			t.Errorf("%s: got %+v, %q, %v", restart, s, trouble, err)
+		}
 	}
 }
 
