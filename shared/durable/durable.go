@@ -3,9 +3,11 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // WriteFile replaces path with data: it writes a temporary file beside it,
@@ -57,23 +59,36 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// MkdirAll creates dir and its parents, syncing each directory in which a name
-// was created, so that the path itself survives a loss of power.
+// MkdirAll creates dir and its parents and syncs the directory that holds each
+// name, so that the path itself survives a loss of power. Names that were there
+// before are synced too, as far as permissions go: a process that crashed between
+// making a directory and syncing its name leaves one that can still vanish.
 func MkdirAll(dir string, perm os.FileMode) error {
-	if info, err := os.Stat(dir); err == nil {
-		if !info.IsDir() {
-			return fmt.Errorf("create directory %s: a file of that name exists", dir)
-		}
-		return nil
-	}
 	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := MkdirAll(parent, perm); err != nil {
-			return err
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("create directory %s: a file of that name exists", dir)
+	}
+	if parent == dir {
+		return err
+	}
+	if err := MkdirAll(parent, perm); err != nil {
+		return err
+	}
+	if err != nil {
+		if err := os.Mkdir(dir, perm); err != nil && !os.IsExist(err) {
+			return fmt.Errorf("create directory %s: %w", dir, err)
 		}
+		return SyncDir(parent)
 	}
-	if err := os.Mkdir(dir, perm); err != nil && !os.IsExist(err) {
-		return fmt.Errorf("create directory %s: %w", dir, err)
+	if err := SyncDir(parent); err != nil && !unsyncable(err) {
+		return err
 	}
-	return SyncDir(parent)
+	return nil
+}
+
+// unsyncable says that a directory cannot be synced by this user or at all, as on
+// the file systems of /proc and /sys or where only searching is allowed.
+func unsyncable(err error) bool {
+	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EROFS)
 }
