@@ -28,15 +28,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var build = sync.OnceValues(func() (pair.Programs, error) { return pair.Build(&builder) })
-
-func programs(t *testing.T) pair.Programs {
+// program builds one of the two programs, once for all tests.
+func program(t *testing.T, name string) string {
 	t.Helper()
-	p, err := build()
+	path, err := builder.Build("spillway/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return path
 }
 
 func limited(t *testing.T) context.Context {
@@ -49,7 +48,10 @@ func limited(t *testing.T) context.Context {
 // start starts a pair for the test.
 func start(t *testing.T, o pair.Options) *pair.Pair {
 	t.Helper()
-	o.Programs = programs(t)
+	o.Programs.Collector = program(t, "collector")
+	if !o.Alone || o.Watchdog != "" {
+		o.Programs.Watchdog = program(t, "watchdog")
+	}
 	p, err := pair.Start(limited(t), o)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,8 @@ func TestCollector_startedWithABrokenDestination_deliversOnceItIsMended(t *testi
 		{name: "nobody there", broken: func(r *rig.Rig) error { return r.Kinesis.Break(fault.Fault{Kind: fault.Down}) },
 			mend: mend, class: "network", says: "refused"},
 		{name: "no such bucket", options: rig.Options{S3: s3.Options{Buckets: []string{"another-bucket"}}}, inS3: true,
-			broken: func(*rig.Rig) error { return nil },
+			// Kinesis is cut too, or its probes would take the events.
+			broken: func(r *rig.Rig) error { return r.Kinesis.Break(fault.Fault{Kind: fault.Down}) },
 			mend:   func(p *pair.Pair) error { return p.Rig.S3.CreateBucket(rig.Bucket) }, class: "config", says: "NoSuchBucket"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,9 +56,9 @@ func TestCollector_startedWithABrokenDestination_deliversOnceItIsMended(t *testi
 				}
 			}
 			tr := sendAll(t, p, 40)
-			r := health(t, p, "that the destination fails", func(r *healthapi.Report) bool { return r.Sink.LastError != "" && r.Sink.ConsecutiveFailures > 1 })
-			if r.State != healthapi.StateDegraded || !r.Intake.Accepting {
-				t.Errorf("state %s, intake %+v, want degraded and accepting", r.State, r.Intake)
+			r := health(t, p, "that the destination fails", func(r *healthapi.Report) bool { return r.State == healthapi.StateDegraded })
+			if !r.Intake.Accepting {
+				t.Errorf("the intake is %+v, want accepting", r.Intake)
 			}
 			if r.Sink.ErrorClass != c.class || !strings.Contains(r.Sink.LastError, c.says) {
 				t.Errorf("the report says %q of class %q, want %q and %q", r.Sink.LastError, r.Sink.ErrorClass, c.says, c.class)

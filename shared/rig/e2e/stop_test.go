@@ -71,7 +71,9 @@ func TestCollector_stopped_answersEveryRequestThatHadBegun(t *testing.T) {
 		open = append(open, c)
 	}
 	// The requests have begun once memory is set aside for each: 16 KiB at least.
-	proc.Eventually(t, patience, func() error { return metricAtLeast(t.Context(), p, "spillway_collector_ingest_in_flight_bytes", 20*16<<10) })
+	proc.Eventually(t, patience, func() error {
+		return metricAtLeast(t.Context(), p, "spillway_collector_ingest_in_flight_bytes", 20*16<<10)
+	})
 
 	process := p.Collector.Process()
 	if err := process.Signal(syscall.SIGTERM); err != nil {
