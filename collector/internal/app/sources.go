@@ -171,8 +171,13 @@ func (a *App) fallbackInUse() (healthy, used bool) {
 // reportProblems are the sentences of the health report.
 func (a *App) reportProblems() []string {
 	out := a.problems()
-	for name, l := range a.lanes {
+	for _, name := range sink.Lanes() {
+		l := a.lanes[name]
 		s, d := l.log.Stats(), l.forwarder.Status()
+		if d.Sink.ConsecutiveFailures > 0 && d.Sink.Circuit != "closed" {
+			out = append(out, fmt.Sprintf("%s %s takes nothing from the %s lane (%d failures in a row), events wait on disk: %s",
+				d.Sink.Type, d.Sink.Target, name, d.Sink.ConsecutiveFailures, d.Sink.LastError))
+		}
 		if s.Failing {
 			out = append(out, fmt.Sprintf("the spool of the %s lane cannot be written: %s", name, s.LastError))
 		}
