@@ -227,6 +227,11 @@ func (l *Log) lost(off, end int64, from, to uint64) {
 	r := &l.reader
 	l.mu.Lock()
 	n := r.seg.unacked(from, to)
+	l.mu.Unlock()
+	if n > 0 && !r.unreadable {
+		off = r.scan.afterPadding(off, end)
+	}
+	l.mu.Lock()
 	if r.unreadable {
 		l.totals.unreadable += n
 	} else if n > 0 {
@@ -239,8 +244,10 @@ func (l *Log) lost(off, end int64, from, to uint64) {
 	}
 	what := fmt.Sprintf("%d records (seq %d to %d) at offset %d, %d bytes, of segment %s are damaged",
 		n, from, to-1, off, end-off, r.seg.name())
-	l.log.Error(what + ": they are left out, their bytes are set aside in " + corruptDir)
-	l.setAsideBytes(r.file, r.seg.number, off, end-off, what)
+	l.log.Error(what + ": they are left out")
+	if end > off {
+		l.setAsideBytes(r.file, r.seg.number, off, end-off, what)
+	}
 	l.mu.Lock()
 	l.mark(r.seg, from, to)
 	l.mu.Unlock()

@@ -196,6 +196,9 @@ func (l *Log) scanTail(s *segment, file vfs.File) {
 		l.log.Errorf("segment %s cannot be read whole: it is kept, and tried again at the next start", s.name())
 		return
 	}
+	if scan.torn > seq {
+		l.totals.torn += scan.torn - seq
+	}
 	for _, g := range gaps {
 		l.totals.torn += s.ack(g.from, g.to)
 	}

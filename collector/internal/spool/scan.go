@@ -19,7 +19,8 @@ type scanner struct {
 
 	window []byte // bytes of the file from at on
 	at     int64
-	failed int64 // offset at which the last error occurred
+	failed int64  // offset at which the last error occurred
+	torn   uint64 // seq after the last record with a valid header and a damaged body
 }
 
 // found is a whole record. Its body is valid until the next call of the scanner.
@@ -43,7 +44,7 @@ func (s *scanner) next(off, end int64, seq, limit uint64) (f found, ok bool, err
 		case valid && whole:
 			return f, true, nil
 		case valid: // damaged body: its length holds
-			p += f.size()
+			p, s.torn = p+f.size(), f.seq+1
 			continue
 		}
 		// Padding ends at the next block. Only if exactly the record expected
@@ -101,6 +102,21 @@ func (s *scanner) search(p, end int64, seq, limit uint64) (int64, bool, error) {
 		p += int64(len(b)) - headerSize + 1
 	}
 	return 0, false, nil
+}
+
+// afterPadding returns off, or the next block if there are only zeros before it.
+func (s *scanner) afterPadding(off, end int64) int64 {
+	q := min(roundUp(off), end)
+	b, err := s.view(off, q-off, end)
+	if err != nil {
+		return off
+	}
+	for _, c := range b {
+		if c != 0 {
+			return off
+		}
+	}
+	return q
 }
 
 // view returns the n bytes at off. It reads ahead, never to end or beyond: there

@@ -16,7 +16,7 @@ type file struct {
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	if f.fs.ReadErr != nil {
-		if err := f.fs.ReadErr(f.name, off); err != nil {
+		if err := f.fs.ReadErr(f.name, off, len(p)); err != nil {
 			return 0, &os.PathError{Op: "read", Path: f.name, Err: err}
 		}
 	}

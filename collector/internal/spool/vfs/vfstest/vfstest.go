@@ -48,9 +48,9 @@ var ErrInjected error = syscall.EIO
 
 // FS is the file system. Set its fields before use.
 type FS struct {
-	Before   func(Op) Fault            // called before each operation; may call Crash
-	ReadErr  func(string, int64) error // called before each read
-	Capacity int64                     // bytes that files may take; 0 is no limit
+	Before   func(Op) Fault                                 // called before each operation; may call Crash
+	ReadErr  func(name string, off int64, length int) error // called before each read
+	Capacity int64                                          // bytes that files may take; 0 is no limit
 
 	mu      sync.Mutex
 	now     map[string]*inode // names as seen
