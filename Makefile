@@ -22,12 +22,11 @@ build: ## build both programs into bin/
 	$(GOBUILD) -o bin/spillway-collector ./collector
 	$(GOBUILD) -o bin/spillway-watchdog ./watchdog
 
-demo: ## show an outage from beginning to end on this machine, without AWS
-	go run ./shared/rig/demo
+demo: build ## show an outage from beginning to end on this machine, without AWS
+	go run ./shared/rig/demo -bin bin
 
-run: build ## run a collector here: port 8080, events go to files under artifacts/run
-	mkdir -p artifacts/run
-	cd artifacts/run && ../../bin/spillway-collector run
+run: build ## start collector and watchdog on local stand-ins, to play with; Ctrl-C ends them
+	go run ./shared/rig/demo -bin bin run
 
 test: ## run every test
 	go test ./...
