@@ -24,6 +24,10 @@ const switchGrace = 5 * time.Second
 // for empty although its count says otherwise.
 const dryAfter = time.Second
 
+// company is how long writes to the fallback are held back at most when a probe is
+// due, so that enough records come together to touch most shards.
+const company = time.Second
+
 // loop is the one goroutine that decides. It never waits for anything but its
 // next event, so that its beat shows progress.
 type loop struct {
@@ -58,6 +62,7 @@ type loop struct {
 	throttledAt time.Time
 	buryError   string
 	stopping    bool
+	gatherTill  time.Time // records are held back for a probe; zero if not
 
 	wants   chan want
 	reads   chan got
@@ -148,6 +153,9 @@ func (l *loop) dispatch(now time.Time) {
 	if l.round.active && !now.Before(l.round.deadline) {
 		return
 	}
+	if now.Before(l.gatherTill) && !l.round.active {
+		return
+	}
 	for {
 		slots := min(l.window, l.out.limits.InFlight)
 		most := l.pacer.batch(l.out.limits.MaxRecords)
@@ -203,7 +211,13 @@ func (l *loop) probe(now time.Time) {
 	if l.probing == nil || l.stopping || !l.prober.due(now) || l.probing.inFlight > 0 {
 		return
 	}
-	items := l.held.sample(l.probing.limits, l.prober.size(l.incoming.perSecond(now)))
+	size := l.prober.size(l.incoming.perSecond(now))
+	if fresh := l.held.fresh; len(fresh) > 0 && len(fresh) < size && now.Before(fresh[0].arrivedAt.Add(company)) && !l.round.active {
+		l.gatherTill = fresh[0].arrivedAt.Add(company)
+		return
+	}
+	l.gatherTill = time.Time{}
+	items := l.held.sample(l.probing.limits, size)
 	if l.prober.starved = len(items) == 0; l.prober.starved {
 		return
 	}
@@ -229,6 +243,7 @@ func (l *loop) wakeAt(now time.Time) time.Time {
 	sooner(l.readPauseTill)
 	if l.probing != nil {
 		sooner(l.prober.dueAt)
+		sooner(l.gatherTill)
 	}
 	if l.round.active {
 		sooner(l.round.deadline)

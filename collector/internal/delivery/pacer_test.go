@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 // shard takes perSecond records a second, with a second's worth in hand at most,
 // and throttles the rest, as a stream does. Used as a Fake's behaviour.
 type shard struct {
+	mu        sync.Mutex
 	perSecond float64
 	tokens    float64
 	at        time.Time
@@ -21,6 +23,8 @@ type shard struct {
 }
 
 func (s *shard) step(_ int, records []sink.Record) sinktest.Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
 	if s.at.IsZero() {
 		s.tokens = s.perSecond
@@ -37,6 +41,20 @@ func (s *shard) step(_ int, records []sink.Record) sinktest.Step {
 	return step
 }
 
+// figures returns what was offered and throttled so far.
+func (s *shard) figures() (offered, throttled float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(s.offered), float64(s.throttled)
+}
+
+// set changes the rate.
+func (s *shard) set(perSecond float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.perSecond = perSecond
+}
+
 // A stream of 1,000 records a second, with a backlog and nothing but it, is used
 // nearly fully, and of what is sent hardly anything is throttled.
 func TestForwarder_settlesAtTheRateOfTheStream(t *testing.T) {
@@ -50,16 +68,16 @@ func TestForwarder_settlesAtTheRateOfTheStream(t *testing.T) {
 			l.run()
 			after(5 * time.Second) // the rate is not known at first
 			began, rest := time.Now(), total-len(l.sink.Written())
-			s.offered, s.throttled = 0, 0
+			offered0, throttled0 := s.figures()
 			l.queue.waitAcked(total)
 			took, seconds := time.Since(began).Seconds(), float64(rest)/rate
 			if used := seconds / took; used < 0.85 {
 				t.Errorf("at %v records a second %.0f %% of the rate was used", rate, 100*used)
 			}
-			if share := float64(s.throttled) / float64(s.offered); share > 0.05 {
+			offered, throttled := s.figures()
+			if share := (throttled - throttled0) / (offered - offered0); share > 0.05 {
 				t.Errorf("at %v records a second %.1f %% of what was sent was throttled", rate, 100*share)
 			}
-			t.Logf("%v/s: used %.0f %%, throttled %.2f %%", rate, 100*seconds/took, 100*float64(s.throttled)/float64(s.offered))
 			l.writtenOnce(total)
 		})
 	}
@@ -81,8 +99,8 @@ func TestForwarder_doesNotAmplifyUnderThrottling(t *testing.T) {
 		if written < 50_000 {
 			t.Errorf("%d records written in ten minutes at 100 a second", written)
 		}
-		if ratio := float64(s.offered) / float64(written); ratio > 1.1 {
-			t.Errorf("each written record was sent %.2f times", ratio)
+		if offered, _ := s.figures(); offered/float64(written) > 1.1 {
+			t.Errorf("each written record was sent %.2f times", offered/float64(written))
 		}
 	})
 }
@@ -97,13 +115,14 @@ func TestForwarder_followsAChangingRate(t *testing.T) {
 		l.run()
 		measure := func(long time.Duration) (perSecond, throttled float64) {
 			before := len(l.sink.Written())
-			offered, refused := s.offered, s.throttled
+			offered0, throttled0 := s.figures()
 			after(long)
-			return float64(len(l.sink.Written())-before) / long.Seconds(), float64(s.throttled-refused) / float64(s.offered-offered)
+			offered, throttled := s.figures()
+			return float64(len(l.sink.Written())-before) / long.Seconds(), (throttled - throttled0) / (offered - offered0)
 		}
 		after(30 * time.Second)
 		for _, rate := range []float64{2000, 1000, 300, 3000} {
-			s.perSecond = rate
+			s.set(rate)
 			after(time.Minute)
 			got, throttled := measure(30 * time.Second)
 			if got < 0.8*rate || throttled > 0.05 {

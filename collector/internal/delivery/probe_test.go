@@ -40,16 +40,16 @@ func TestForwarder_probe_climbsWhileThePrimaryIsWell(t *testing.T) {
 		l, primary, memory := inFallback(t, nil)
 		primary.Always(sinktest.Slow(50 * time.Millisecond))
 		l.run()
-		l.traffic(100, 90*time.Second)
+		l.traffic(100, 95*time.Second)
 		if n := primary.Calls(); n != 4 {
-			t.Errorf("%d probes in 90 s at level 1, want 4 (at once and every 30 s)", n)
+			t.Errorf("%d probes in 95 s at level 1, want 4 (soon and every 30 s)", n)
 		}
 		for i, a := range primary.Attempts() {
 			if i > 0 && len(a.Seqs) != 50 {
 				t.Errorf("probe %d has %d records, want 50", i, len(a.Seqs))
 			}
 		}
-		l.traffic(100, 35*time.Second)
+		l.traffic(100, 30*time.Second)
 		p := l.Status().Primary.Probe
 		if p.Level != 2 || p.OKSince == nil || p.ShardsTouched != 8 {
 			t.Fatalf("after 5 good probes the probe is %+v", p)
@@ -191,6 +191,39 @@ func TestForwarder_probe_leavesOutWhatThePrimaryCannotTake(t *testing.T) {
 		}
 		if got := fmt.Sprint(len(primary.Written()), len(l.sink.Written()), len(l.graves.entries)); got != "5 5 0" {
 			t.Errorf("primary, fallback and dead letters have %s records, want 5 5 0", got)
+		}
+	})
+}
+
+func TestForwarder_probe_gathersRecordsThatLeaveSingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary := sinktest.NewFake(t, sinktest.Options{Limits: usual()})
+		l := build(t, setup{
+			limits: sink.Limits{MaxRecords: 1000, MaxBytes: 1 << 20, InFlight: 1}, // no linger: each record at once
+			route:  func(main *sinktest.Fake) Route { return Route{Sink: main, Probe: primary} },
+		}).run()
+		l.traffic(100, 65*time.Second)
+		attempts := primary.Attempts()
+		if len(attempts) != 3 {
+			t.Fatalf("%d probes, want 3", len(attempts))
+		}
+		for i, a := range attempts {
+			if len(a.Seqs) != 50 {
+				t.Errorf("probe %d has %d records, want 50", i, len(a.Seqs))
+			}
+		}
+	})
+}
+
+func TestForwarder_probe_keepsItsEvidenceWhenTheRouteIsTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, primary, _ := inFallback(t, nil)
+		l.run()
+		l.traffic(50, 125*time.Second)
+		l.switchTo(Route{Sink: l.sink, Probe: primary})
+		after(0)
+		if p := l.Status().Primary.Probe; p.Level != 2 || p.OKSince == nil {
+			t.Errorf("after the same route was set again the probe is %+v", p)
 		}
 	})
 }

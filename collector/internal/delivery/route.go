@@ -19,6 +19,7 @@ func (l *loop) follow(route Route, now time.Time) {
 	l.circuit = circuit{cfg: l.cfg}
 	l.pacer = pacer{}
 	l.window = 1
+	l.gatherTill = time.Time{}
 	l.fault, l.throttledAt, l.answeredAt = "", time.Time{}, time.Time{}
 }
 
@@ -45,9 +46,13 @@ func (l *loop) reroute(s switchover, now time.Time) {
 	unchanged := same(l.out.sink, s.route.Sink)
 	from := l.name()
 	if unchanged {
-		pacer, circuit, window, fault := l.pacer, l.circuit, l.window, l.fault
+		pacer, circuit, window, fault, prober := l.pacer, l.circuit, l.window, l.fault, l.prober
+		probing := l.probing
 		l.follow(s.route, now)
 		l.pacer, l.circuit, l.window, l.fault = pacer, circuit, window, fault
+		if probing != nil && l.probing == probing {
+			l.prober = prober // the evidence gathered still holds
+		}
 	} else {
 		l.follow(s.route, now)
 		l.account.route(s.route)
