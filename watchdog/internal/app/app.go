@@ -99,7 +99,7 @@ func (a *App) build(ctx context.Context, log *logrus.Entry) error {
 		Observer: a.prober, Store: store, Journal: record,
 		Doer: &control.Executor{
 			Admin: client, Restarter: way.restarter, Live: live.New(client), Signals: way.signals,
-			ModePath: a.cfg.ModeFile, Name: a.cfg.Name(),
+			ModePath: a.cfg.ModeFile, Name: a.cfg.Name(), Patience: a.cfg.Policy.Poll.Timeout,
 		},
 		Inbox: control.NewInbox(a.cfg.CommandsDir(), logsetup.Component(log, "inbox")),
 		Clock: clock, ModePath: a.cfg.ModeFile, Name: a.cfg.Name(),
@@ -152,7 +152,13 @@ func (a *App) remember(store *state.Store[decide.State]) decide.State {
 		// The save that is missing may have been the one that paid for an act.
 		begin.Budget.Tokens = max(0, begin.Budget.Tokens-1)
 	}
-	a.resumed = fmt.Sprintf("state %s, mode %s, authority %s", found.Origin, begin.Mode.Phase, begin.Authority.Phase)
+	a.resumed = "it begins without a memory"
+	if begin.Mode.Phase != "" {
+		a.resumed = fmt.Sprintf("it remembers mode %s and authority %s", begin.Mode.Phase, begin.Authority.Phase)
+	}
+	if found.Origin == state.Backup {
+		a.resumed += ", from the backup of the state"
+	}
 	return begin
 }
 

@@ -146,13 +146,24 @@ func jitter(d time.Duration) time.Duration {
 
 func (l *Loop) took(done finished) {
 	l.runner.took(done)
-	l.result = &done.result
 	l.metrics.step(done)
-	l.record(resultEntry(done))
+	if awaited(done.action.Step) {
+		l.result = &done.result
+	}
+	if done.result.Text == "" && done.result.Outcome == decide.StepOK {
+		return // there was nothing to do, and nothing to tell
+	}
+	e := resultEntry(done)
+	l.record(e)
 	l.log.WithFields(logrus.Fields{
-		"action": done.action.ID, "step": done.action.Step, "rung": done.action.Rung,
+		"event": e.Event, "action": done.action.ID, "step": done.action.Step, "rung": done.action.Rung,
 		"outcome": done.result.Outcome, "took": done.took.Round(time.Millisecond),
-	}).Info(resultEntry(done).Sentence)
+	}).Info(e.Sentence)
+}
+
+// awaited tells whether an action waits for the result of a step.
+func awaited(step decide.Step) bool {
+	return slices.ContainsFunc(decide.Steps(), func(s decide.StepInfo) bool { return s.Step == step && s.Reports })
 }
 
 // tick is one round.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"spillway/shared/healthapi"
 	"spillway/shared/mode"
@@ -19,7 +20,8 @@ type Executor struct {
 	Live      remedy.Restarter // the way without a restart
 	Signals   remedy.Signals
 	ModePath  string
-	Name      string // how the mode file names this watchdog
+	Name      string        // how the mode file names this watchdog
+	Patience  time.Duration // how long a question may take that the step can do without
 }
 
 // Do does the step that a is at and tells how it went. It returns by the end of
@@ -42,10 +44,12 @@ func (e *Executor) do(ctx context.Context, a decide.Action, last *healthapi.Repo
 		return e.writeMode(a)
 	case decide.Switch:
 		return e.switchOver(ctx, a, last)
+	case decide.Claimed, decide.Verify, decide.Done:
+		// The token is paid in the state that is saved already, and whether it
+		// worked is seen in the reports: there is nothing to do.
+		return decide.StepOK, "", mode.File{}
 	}
-	// claimed, verify, done: decided from what is observed, and from the budget
-	// that is saved already. There is nothing to do.
-	return decide.StepOK, "", mode.File{}
+	return decide.StepFailed, fmt.Sprintf("%q is no step this watchdog knows", a.Step), mode.File{}
 }
 
 // writeMode makes the mode file say what the action wants, provided it still is
@@ -78,7 +82,10 @@ func (e *Executor) by(a decide.Action) string {
 // was chosen. When the collector is another process already than the one the
 // action began with, somebody has restarted it and nothing is sent.
 func (e *Executor) switchOver(ctx context.Context, a decide.Action, last *healthapi.Report) (decide.Outcome, string, mode.File) {
-	if now, err := e.Admin.Report(ctx); err == nil {
+	// A hung collector must not use up the time of its own restart.
+	brief, cancel := context.WithTimeout(ctx, e.Patience)
+	defer cancel()
+	if now, err := e.Admin.Report(brief); err == nil {
 		if a.BaseBootID != "" && now.BootID != a.BaseBootID && now.Mode == string(a.Target) {
 			return decide.StepOK, fmt.Sprintf("the collector was restarted already and runs %s", now.Mode), mode.File{}
 		}

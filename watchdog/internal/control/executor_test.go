@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"spillway/shared/healthapi"
 	"spillway/shared/mode"
@@ -19,13 +21,44 @@ import (
 func executor(c *collectortest.Collector) *Executor {
 	return &Executor{
 		Admin: c.Admin, Restarter: signal.Restarter{}, Live: live.New(c.Admin), Signals: remedy.Direct{},
-		ModePath: c.Options.ModeFile, Name: "watchdog test",
+		ModePath: c.Options.ModeFile, Name: "watchdog test", Patience: time.Second,
 	}
 }
 
 func report(t *testing.T, c *collectortest.Collector) *healthapi.Report {
 	t.Helper()
 	return c.Await("it answers", func(*healthapi.Report) bool { return true })
+}
+
+func TestExecutor_knowsEveryStepAndRungThatCanBeOrdered(t *testing.T) {
+	c := collectortest.Start(t, true, collectortest.Options{})
+	for _, s := range decide.Steps() {
+		a := decide.Action{ID: "a1", Step: s.Step, Rung: decide.RungLive, Target: mode.Fallback, Reason: "x"}
+		if r := executor(c).Do(t.Context(), a, nil); s.Ordered && r.Outcome != decide.StepOK {
+			t.Errorf("%s: got %+v", s.Step, r)
+		}
+	}
+	if r := executor(c).Do(t.Context(), decide.Action{Step: "dance"}, nil); r.Outcome != decide.StepFailed {
+		t.Errorf("an unknown step: got %+v", r)
+	}
+}
+
+func TestExecutor_aHungCollectorCostsItsRestartNoTime(t *testing.T) {
+	c := collectortest.Start(t, true, collectortest.Options{})
+	before := report(t, c)
+	if err := c.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r := executor(c).Do(ctx, decide.Action{Kind: decide.RestartSame, Step: decide.Switch, Rung: decide.RungRestart, Target: mode.Primary, BaseBootID: before.BootID}, before)
+	if r.Outcome != decide.StepOK {
+		t.Errorf("got %+v", r)
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
 
 func TestExecutor_writesTheModeFileOnce(t *testing.T) {

@@ -79,35 +79,30 @@ func story(s scene) []journal.Entry {
 }
 
 func ruleChanges(s scene) []journal.Entry {
-	was := map[string]decide.Status{}
-	for _, r := range s.was.Rules {
-		was[r.Name] = r.Status
-	}
 	var told []journal.Entry
 	for _, r := range s.explain.Rules {
-		event := ""
-		switch before := was[r.Name]; {
-		case before == r.Status:
-		case r.Status == decide.Firing:
-			event = EventRuleFire
-		case r.Status == decide.Warn && before != decide.Firing:
-			event = EventRuleWarn
-		case r.Status == decide.Clear && (before == decide.Firing || before == decide.Warn):
-			event = EventRuleClear
-		}
-		if event == "" {
+		before, after := s.before.Rules[r.Name], s.after.Rules[r.Name]
+		event, becomes := "", ""
+		switch {
+		case after.Fires && !before.Fires:
+			event, becomes = EventRuleFire, "fires"
+		case after.Warned && !before.Warned && !after.Fires:
+			event, becomes = EventRuleWarn, "warns"
+		case before.Fires && !after.Fires:
+			event, becomes = EventRuleClear, "has cleared"
+		default:
 			continue
 		}
 		told = append(told, journal.Entry{
 			Event: event, Rule: r.Name, Value: r.Number, Threshold: r.Limit,
-			EvidenceS: r.Evidence.Seconds(), ForS: r.For.Seconds(), Sentence: ruleSentence(r),
+			EvidenceS: r.Evidence.Seconds(), ForS: r.For.Seconds(), Sentence: ruleSentence(r, becomes),
 		})
 	}
 	return told
 }
 
-func ruleSentence(r decide.RuleView) string {
-	text := r.Name + " is " + string(r.Status)
+func ruleSentence(r decide.RuleView, becomes string) string {
+	text := r.Name + " " + becomes
 	if r.Value != "" {
 		text += " at " + r.Value
 		if r.Threshold != "" {
@@ -171,13 +166,9 @@ func stepSentence(a *decide.Action) string {
 }
 
 func resultEntry(f finished) journal.Entry {
-	text := f.result.Text
-	if text == "" {
-		text = "done"
-	}
 	return journal.Entry{
 		Event: EventResult, ActionID: f.action.ID, Step: string(f.action.Step), To: string(f.result.Outcome),
-		Duration: f.took.Milliseconds(), Sentence: string(f.action.Step) + " " + string(f.result.Outcome) + ": " + text,
+		Duration: f.took.Milliseconds(), Sentence: string(f.action.Step) + " " + string(f.result.Outcome) + ": " + f.result.Text,
 	}
 }
 

@@ -11,6 +11,10 @@ import (
 	"spillway/watchdog/internal/decide"
 )
 
+func rules(r decide.RuleState) decide.State {
+	return decide.State{Rules: map[string]decide.RuleState{"last_write_age": r}}
+}
+
 func TestStory_tellsWhatIsNew(t *testing.T) {
 	divert := &decide.Action{ID: "a1", Kind: decide.Divert, Step: decide.Claimed, From: mode.Primary, Target: mode.Fallback, Reason: "Kinesis has taken nothing for 5m12s", Rule: "last_write_age"}
 	at := func(step decide.Step, rung decide.Rung, failures ...string) *decide.Action {
@@ -19,12 +23,13 @@ func TestStory_tellsWhatIsNew(t *testing.T) {
 		return &a
 	}
 	with := func(a *decide.Action) decide.State { return decide.State{Action: a} }
-	rule := func(s decide.Status) decide.Explain {
-		return decide.Explain{Rules: []decide.RuleView{{
-			Name: "last_write_age", Status: s, Value: "5m12s", Threshold: "5m", Text: "bad for 30s of 30s",
+	rule := func(before, after decide.RuleState) scene {
+		return scene{before: rules(before), after: rules(after), explain: decide.Explain{Rules: []decide.RuleView{{
+			Name: "last_write_age", Value: "5m12s", Threshold: "5m", Text: "bad for 30s of 30s",
 			Number: 312, Limit: 300, Evidence: 30 * time.Second, For: 30 * time.Second,
-		}}}
+		}}}}
 	}
+	calm, warned, fires := decide.RuleState{}, decide.RuleState{Warned: true}, decide.RuleState{Warned: true, Fires: true}
 	blocked := func(guards ...string) decide.Explain {
 		var e decide.Explain
 		for _, g := range guards {
@@ -39,13 +44,11 @@ func TestStory_tellsWhatIsNew(t *testing.T) {
 		"nothing": {scene{}, nil},
 		"an order": {scene{commands: []decide.Command{{ID: "c", Kind: decide.CommandPin, Mode: mode.Fallback, For: time.Hour, By: "person bob", Reason: "test"}}},
 			[]string{`command: person bob orders pin to fallback for 1h0m0s: "test"`}},
-		"a rule fires": {scene{was: rule(decide.Warn), explain: rule(decide.Firing)},
-			[]string{"rule_fire: last_write_age is firing at 5m12s (threshold 5m), bad for 30s of 30s"}},
-		"a rule warns":         {scene{was: rule(decide.Clear), explain: rule(decide.Warn)}, []string{"rule_warn: last_write_age is warning at 5m12s (threshold 5m), bad for 30s of 30s"}},
-		"a rule stays":         {scene{was: rule(decide.Firing), explain: rule(decide.Firing)}, nil},
-		"a rule eases":         {scene{was: rule(decide.Firing), explain: rule(decide.Warn)}, nil},
-		"a rule clears":        {scene{was: rule(decide.Firing), explain: rule(decide.Clear)}, []string{"rule_clear: last_write_age is clear at 5m12s (threshold 5m), bad for 30s of 30s"}},
-		"the first look":       {scene{explain: rule(decide.Clear)}, nil},
+		"a rule fires":         {rule(warned, fires), []string{"rule_fire: last_write_age fires at 5m12s (threshold 5m), bad for 30s of 30s"}},
+		"a rule warns":         {rule(calm, warned), []string{"rule_warn: last_write_age warns at 5m12s (threshold 5m), bad for 30s of 30s"}},
+		"a rule stays":         {rule(fires, fires), nil},
+		"a rule clears":        {rule(fires, warned), []string{"rule_clear: last_write_age has cleared at 5m12s (threshold 5m), bad for 30s of 30s"}},
+		"a calm rule":          {rule(calm, calm), nil},
 		"an action starts":     {scene{after: with(divert)}, []string{"action_start: Kinesis has taken nothing for 5m12s"}},
 		"an action goes on":    {scene{before: with(divert), after: with(at(decide.Flush, ""))}, []string{"step: divert a1: now flush"}},
 		"an action escalates":  {scene{before: with(at(decide.Switch, decide.RungRestart)), after: with(at(decide.Switch, decide.RungTerm, "no answer"))}, []string{"step: divert a1: now switch by term (before: no answer)"}},

@@ -37,22 +37,27 @@ func (f Flushed) String() string {
 	return text + ": everything was delivered"
 }
 
-// flushPoll is how often the collector is asked whether the flush is done.
-const flushPoll = 100 * time.Millisecond
+const (
+	// flushPoll is how often the collector is asked whether the flush is done.
+	flushPoll = 100 * time.Millisecond
+	// oneQuestion is how long it may take to answer: one lost answer must not
+	// cost the whole time of the flush.
+	oneQuestion = 2 * time.Second
+)
 
 // Flush asks the collector to deliver what it can at once and returns when that
 // is done. It asks by SIGUSR1 when the process is proven and catches the
 // signal, and else on the admin listener. An error means that the flush was not
 // seen to complete; nothing is lost by that, the spool keeps every event.
 func Flush(ctx context.Context, admin Admin, via Signals) (Flushed, error) {
-	before, err := admin.Report(ctx)
+	before, err := ask(ctx, admin.Report)
 	if err != nil {
 		return Flushed{}, fmt.Errorf("the collector cannot be asked to flush: %w", err)
 	}
 	done := Flushed{Way: "SIGUSR1"}
 	number := before.Flush.Requested + 1
 	if err := signalFlush(ctx, via, before); err != nil {
-		asked, postErr := admin.Flush(ctx)
+		asked, postErr := ask(ctx, admin.Flush)
 		if postErr != nil {
 			return Flushed{}, fmt.Errorf("no signal was sent (%w) and no request was taken: %w", err, postErr)
 		}
@@ -88,7 +93,7 @@ func awaitFlush(ctx context.Context, admin Admin, bootID string, number int64, s
 	tick := time.NewTicker(flushPoll)
 	defer tick.Stop()
 	for {
-		now, err := admin.Report(ctx)
+		now, err := ask(ctx, admin.Report)
 		if err == nil {
 			if now.BootID != bootID {
 				return errors.New("the collector was restarted while it flushed: the rest is in the spool")
@@ -104,6 +109,12 @@ func awaitFlush(ctx context.Context, admin Admin, bootID string, number int64, s
 		case <-tick.C:
 		}
 	}
+}
+
+func ask[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, oneQuestion)
+	defer cancel()
+	return question(ctx)
 }
 
 // ProcessOf is the process that wrote the report.
