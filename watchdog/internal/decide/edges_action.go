@@ -150,7 +150,7 @@ func (t *turn) overruled() bool {
 	switch {
 	case t.changed != nil:
 		return true
-	case t.standing(Standby):
+	case t.standing(Standby) || a.Ghost && !t.standing(DryRun):
 		return true
 	case t.s.Pending != nil:
 		return t.result != nil || a.Ghost || a.Step == Verify || !a.reached(ModeWritten)
@@ -170,6 +170,8 @@ func (t *turn) whyCancelled() string {
 		return fmt.Sprintf("%s %s ends, because %s changed the mode file: %s", a.Kind, a.ID, somebody(t.changed.By), t.changed.Reason)
 	case t.s.Pending != nil:
 		return fmt.Sprintf("%s %s ends, because %s ordered %s", a.Kind, a.ID, t.s.Pending.By, t.s.Pending.Mode)
+	case a.Ghost && !t.standing(DryRun):
+		return fmt.Sprintf("the imagined %s ends with the dry run", a.Kind)
 	case t.forbidden(Standby, Paused, HandedOver, Pinned) != "":
 		return fmt.Sprintf("%s %s ends: %s", a.Kind, a.ID, t.forbidden(Standby, Paused, HandedOver, Pinned))
 	case t.result != nil && t.result.Outcome == StepFailed:

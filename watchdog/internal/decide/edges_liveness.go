@@ -157,6 +157,8 @@ var guardWitness = Guard{"witness", func(t *turn) string {
 	switch p := t.o.Process; {
 	case t.rule(ruleStalled).state.Fires && t.o.Reach == ReachOK:
 		return ""
+	case t.progressing() && t.within(t.s.Seen.At, t.p.Rules.Unreachable.For) && !t.gone():
+		return fmt.Sprintf("the process uses CPU and answers now and then, %s ago for the last time: it is slow, not hung", length(t.since(t.s.Seen.At)))
 	case t.o.Reach == ReachOK:
 		return "the collector answers again"
 	case t.o.Public == PublicOK:
@@ -197,10 +199,13 @@ func (t *turn) progressing() bool {
 
 func (t *turn) tellNoRestart() {
 	r := t.firing(ProcessSick)
-	if r == nil || !t.again("blocked/restart", t.p.Rules.Quiet) {
+	if r == nil {
 		return
 	}
 	t.suppressed()
+	if fresh := t.again("blocked/restart/"+t.blocked["T22"], t.p.Pause.Remind); !fresh && t.s.Told["process"] != 0 {
+		return
+	}
 	t.tell("process", Page, "%s, but it is not restarted: %s", t.sentence(r), t.objection("T22"))
 }
 
@@ -215,10 +220,10 @@ func (t *turn) objection(edge string) string {
 }
 
 // worthTelling tells whether a guard's objection is more than a matter of
-// seconds. Empty is no objection.
+// seconds, and not told by a rule of its own. Empty is no objection.
 func worthTelling(guard string) bool {
 	switch guard {
-	case "", guardOne.Name, guardSettle.Name, guardGrace.Name, guardFresh.Name, guardContact.Name, guardPatience.Name:
+	case "", guardOne.Name, guardSettle.Name, guardGrace.Name, guardFresh.Name, guardContact.Name, guardPatience.Name, guardReached.Name:
 		return false
 	}
 	return true

@@ -162,9 +162,6 @@ func (t *turn) wake() {
 	m := &t.s.Mode
 	m.Ghost, m.OutageAt, m.BothFail, m.DivertedAt, m.ReturnedAt = false, 0, false, 0, 0
 	t.s.Probe = ProbeState{}
-	if a := t.s.Action; a != nil && a.Ghost {
-		t.s.Action = nil
-	}
 }
 
 // hold keeps the fallback for a while: longer, the more often it went to and fro.
@@ -304,7 +301,8 @@ func (t *turn) tellNoDivert() {
 	if t.s.Mode.Phase == Probation {
 		edge = "T14"
 	}
-	if t.again("blocked/divert", t.p.Rules.Quiet) {
+	// Once per matter and reason, and again when it lasts.
+	if fresh := t.again("blocked/divert/"+t.blocked[edge], t.p.Pause.Remind); fresh || t.s.Told["outage"] == 0 {
 		t.tell("outage", Page, "%s, but nothing is diverted: %s", t.sentence(r), t.objection(edge))
 	}
 }
