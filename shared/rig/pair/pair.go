@@ -137,8 +137,18 @@ func (p *Pair) StartCollector(ctx context.Context) error {
 	if p.Collector, err = proc.Supervise(p.CollectorSpec(), Backoff); err != nil {
 		return err
 	}
-	if _, err := p.WaitHealth(ctx, serves); err != nil {
-		return fmt.Errorf("wait until the collector serves: %w\n%s", err, p.Collector.Process().Tail(30))
+	err = proc.Until(ctx, func() error {
+		if n := len(p.Collector.Restarts()); n >= 5 {
+			return proc.Final(fmt.Errorf("it ended %d times", n))
+		}
+		r, err := p.Health(ctx)
+		if err != nil {
+			return err
+		}
+		return serves(r)
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the collector serves: %w\n%s", err, p.Collector.Process().Tail(5))
 	}
 	return nil
 }
