@@ -132,10 +132,13 @@ func (l *Loop) Run(ctx context.Context) error {
 		case done := <-l.runner.results:
 			l.took(done)
 		}
+		begun := time.Now()
 		l.tick(ctx)
 		interval := l.Policy().Poll.Interval
 		l.expected = jitter(interval)
-		timer.Reset(l.expected)
+		// The time that the questions took is part of the interval, so that polls
+		// which run into their timeouts do not come less often than good ones.
+		timer.Reset(max(l.expected-time.Since(begun), interval/4))
 	}
 }
 
@@ -277,7 +280,7 @@ func (l *Loop) tell(s scene, first bool) {
 	}
 	for _, e := range entries {
 		l.record(e)
-		l.say(e)
+		l.say(e, anyFires(s.after))
 	}
 	for _, n := range s.decision.Notes {
 		if l.opts.Notify != nil {
@@ -286,7 +289,17 @@ func (l *Loop) tell(s scene, first bool) {
 	}
 }
 
-func (l *Loop) say(e journal.Entry) {
+func anyFires(s decide.State) bool {
+	for _, r := range s.Rules {
+		if r.Fires {
+			return true
+		}
+	}
+	return false
+}
+
+// say writes an entry to the log; alarm makes it louder that something is not done.
+func (l *Loop) say(e journal.Entry, alarm bool) {
 	entry := l.log.WithField("event", e.Event)
 	for name, value := range map[string]string{"action": e.ActionID, "step": e.Step, "rule": e.Rule, "by": e.By} {
 		if value != "" {
@@ -296,7 +309,7 @@ func (l *Loop) say(e journal.Entry) {
 	switch {
 	case e.Event == EventNotify && e.To == string(decide.Page):
 		entry.Error(e.Sentence)
-	case e.Event == EventNotify && e.To == string(decide.Warning), e.Event == EventRuleFire, e.Event == EventBlocked:
+	case e.Event == EventNotify && e.To == string(decide.Warning), e.Event == EventRuleFire, e.Event == EventBlocked && alarm:
 		entry.Warn(e.Sentence)
 	default:
 		entry.Info(e.Sentence)
@@ -319,7 +332,7 @@ func (l *Loop) record(e journal.Entry) {
 func (l *Loop) Note(event, by, sentence string) error {
 	clock := l.opts.Clock()
 	e := journal.Entry{At: clock.Wall.UTC(), Boot: clock.BootID, Event: event, By: by, Sentence: sentence}
-	l.say(e)
+	l.say(e, false)
 	return l.opts.Journal.Append(e)
 }
 

@@ -144,14 +144,14 @@ func actionChanges(s scene) []journal.Entry {
 }
 
 func endSentence(a *decide.Action, s scene) string {
-	if past := s.after.Last; past != nil && past.ID == a.ID {
-		text := string(a.Kind) + " " + a.ID + " ended: " + string(past.End)
-		if s.decision.Reason != "" {
-			text += " (" + s.decision.Reason + ")"
-		}
-		return text
+	if strings.Contains(s.decision.Reason, a.ID) {
+		return s.decision.Reason
 	}
-	return string(a.Kind) + " " + a.ID + " ended"
+	text := string(a.Kind) + " " + a.ID + " ended"
+	if past := s.after.Last; past != nil && past.ID == a.ID {
+		text += ": " + string(past.End)
+	}
+	return text
 }
 
 func stepSentence(a *decide.Action) string {

@@ -167,7 +167,7 @@ func unitOf(all map[string]any) Unit {
 	u := Unit{
 		LoadState: text("LoadState"), ActiveState: text("ActiveState"), SubState: text("SubState"),
 		Result: text("Result"), MainPID: number("MainPID"), Restart: text("Restart"),
-		WatchdogSec: length("WatchdogUSec"), TimeoutAbort: length("TimeoutAbortUSec"),
+		Watchdog: length("WatchdogUSec"), TimeoutAbort: length("TimeoutAbortUSec"),
 		TimeoutStop: length("TimeoutStopUSec"), TimeoutStart: length("TimeoutStartUSec"),
 		StartLimitBurst: number("StartLimitBurst"), StartLimitInterval: length("StartLimitIntervalUSec"),
 	}

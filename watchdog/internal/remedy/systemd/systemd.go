@@ -58,7 +58,7 @@ type Unit struct {
 	MainPID      int
 
 	Restart            string // always, on-failure, no, ...
-	WatchdogSec        time.Duration
+	Watchdog           time.Duration
 	TimeoutAbort       time.Duration
 	TimeoutStop        time.Duration
 	TimeoutStart       time.Duration
@@ -162,7 +162,7 @@ func (r *Restarter) Surroundings(ctx context.Context) (decide.Surroundings, stri
 		trouble = fmt.Sprintf("%s has Restart=%s: after SIGTERM it exits cleanly and would stay down, set Restart=always", r.unit, u.Restart)
 	}
 	return decide.Surroundings{
-		WatchdogSec: u.WatchdogSec, TimeoutAbort: u.TimeoutAbort, TimeoutStop: u.TimeoutStop, TimeoutStart: u.TimeoutStart,
+		WatchdogSec: u.Watchdog, TimeoutAbort: u.TimeoutAbort, TimeoutStop: u.TimeoutStop, TimeoutStart: u.TimeoutStart,
 		StartLimitBurst: u.StartLimitBurst, StartLimitInterval: u.StartLimitInterval,
 	}, trouble, nil
 }

@@ -203,7 +203,7 @@ func TestUnitOf_readsTheProperties(t *testing.T) {
 	})
 	want := Unit{
 		LoadState: "loaded", ActiveState: "active", SubState: "running", Result: "success", InvocationID: "ab01", MainPID: 7,
-		Restart: "always", WatchdogSec: 30 * time.Second, StartLimitBurst: 10, StartLimitInterval: 10 * time.Minute,
+		Restart: "always", Watchdog: 30 * time.Second, StartLimitBurst: 10, StartLimitInterval: 10 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -213,7 +213,7 @@ func TestUnitOf_readsTheProperties(t *testing.T) {
 func TestRestarter_Surroundings_wantsAUnitThatAlwaysRestarts(t *testing.T) {
 	for restart, troubled := range map[string]bool{"always": false, "on-failure": true, "no": true} {
 		b := newBus(t)
-		b.unit.Restart, b.unit.WatchdogSec = restart, time.Minute
+		b.unit.Restart, b.unit.Watchdog = restart, time.Minute
 		s, trouble, err := New(Config{Unit: unit}, b).Surroundings(t.Context())
 		if err != nil || s.WatchdogSec != time.Minute || (trouble != "") != troubled {
 			t.Errorf("%s: got %+v, %q, %v", restart, s, trouble, err)
