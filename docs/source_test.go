@@ -19,7 +19,7 @@ const maxLines = 400
 // sourceFiles calls visit for every text file of the repository that people write.
 func sourceFiles(t *testing.T, visit func(name, content string)) {
 	t.Helper()
-	skipped := []string{".git", "bin", "dist", "artifacts", "node_modules"}
+	skipped := []string{".git", "bin", "dist", "artifacts", "node_modules", ".venv", "venv"}
 	kinds := []string{".go", ".md", ".sh", ".yaml", ".yml", ".txtar", ".service", ".socket", ".js", ".html", ".css"}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
