@@ -239,12 +239,12 @@ func TestLog_acksAreSavedSoonAndAgainAfterAFailure(t *testing.T) {
 		got := drain(t, l, 4)
 		stop := failing(fs, vfstest.NotApplied, func(op vfstest.Op) bool { return strings.HasPrefix(op.Name, acksName) })
 		l.Ack(got[0].Seq)
-		time.Sleep(250 * time.Millisecond)
+		<-time.After(250 * time.Millisecond)
 		if n := l.Stats().DiskErrors; n != 2 {
 			t.Errorf("tried %d times in 250ms, want 2", n)
 		}
 		stop()
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		synctest.Wait()
 		image := fs.Crash(func(int) int { return 1 })
 		after := memory(t, image, small())
