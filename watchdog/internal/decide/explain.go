@@ -45,7 +45,10 @@ func (t *turn) view(r *ruleResult) RuleView {
 		v.Text = "switched off"
 		return v
 	}
-	v.Text = r.badFor()
+	v.Text = "well"
+	if r.state.Evidence > 0 {
+		v.Text = r.badFor()
+	}
 	if r.sample.known {
 		v.Value = r.sample.unit.text(r.state.Number)
 		if r.sample.unit != unitFlag && r.sample.limit > 0 {

@@ -254,7 +254,7 @@ func TestProperty_lawsHoldInAnyWeather(t *testing.T) {
 		s := decide.NewState(p)
 		var log []decide.Observation
 		var decisions []string
-		for range rapid.IntRange(50, 400).Draw(t, "turns") {
+		for range rapid.IntRange(30, 150).Draw(t, "turns") {
 			o := w.draw(t)
 			log = append(log, o)
 			frozen := asJSON(t, s)
@@ -302,7 +302,7 @@ func TestProperty_stepsOfTheWallClockChangeNothing(t *testing.T) {
 		p, w := decide.DefaultPolicy(), newWeather()
 		s, stepped := decide.NewState(p), decide.NewState(p)
 		offset := time.Duration(0)
-		for range rapid.IntRange(50, 200).Draw(t, "turns") {
+		for range rapid.IntRange(30, 150).Draw(t, "turns") {
 			if seldom.Draw(t, "step") < 5 {
 				offset = time.Duration(rapid.IntRange(-7200, 7200).Draw(t, "by")) * time.Second
 			}
