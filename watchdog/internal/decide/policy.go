@@ -32,10 +32,12 @@ type Policy struct {
 	// Patience is how long the supervisor may be at restarting before people are
 	// told. The watchdog does not interfere meanwhile. Default 5m.
 	Patience time.Duration `yaml:"patience" json:"patience"`
-	// Flush, Restart and Verify are the steps of an action.
-	Flush   FlushPolicy   `yaml:"flush" json:"flush"`
+	// Flush is the first step of an action: deliver what can be delivered.
+	Flush FlushPolicy `yaml:"flush" json:"flush"`
+	// Restart is the step that makes the collector run another mode, or anew.
 	Restart RestartPolicy `yaml:"restart" json:"restart"`
-	Verify  VerifyPolicy  `yaml:"verify" json:"verify"`
+	// Verify is the step that looks whether it helped.
+	Verify VerifyPolicy `yaml:"verify" json:"verify"`
 	// Recover is when and how to go back to the primary.
 	Recover RecoverPolicy `yaml:"recover" json:"recover"`
 	// Flap is what counts as going back and forth.
@@ -206,30 +208,39 @@ type Rules struct {
 
 // AgeRule is bad while an age is over Threshold. A Threshold of 0 switches it off.
 type AgeRule struct {
+	// Threshold is the age over which it is bad; 0 switches the rule off.
 	Threshold time.Duration `yaml:"threshold" json:"threshold"`
-	For       time.Duration `yaml:"for" json:"for"`
+	// For is how many bad seconds make the rule fire.
+	For time.Duration `yaml:"for" json:"for"`
 }
 
 // BytesRule is bad while Percent of the spool's limit, or Bytes, is exceeded. 0
 // leaves one out, both 0 switch the rule off.
 type BytesRule struct {
-	Percent float64         `yaml:"percent" json:"percent"`
-	Bytes   configfile.Size `yaml:"bytes" json:"bytes"`
-	For     time.Duration   `yaml:"for" json:"for"`
+	// Percent of the spool's limit; 0 leaves it out.
+	Percent float64 `yaml:"percent" json:"percent"`
+	// Bytes is an absolute limit; 0 leaves it out.
+	Bytes configfile.Size `yaml:"bytes" json:"bytes"`
+	// For is how many bad seconds make the rule fire.
+	For time.Duration `yaml:"for" json:"for"`
 }
 
 // CountRule is bad while a number is over Threshold. 0 switches it off.
 type CountRule struct {
-	Threshold int64         `yaml:"threshold" json:"threshold"`
-	For       time.Duration `yaml:"for" json:"for"`
+	// Threshold is a number of events; 0 switches the rule off.
+	Threshold int64 `yaml:"threshold" json:"threshold"`
+	// For is how many bad seconds make the rule fire.
+	For time.Duration `yaml:"for" json:"for"`
 }
 
 // GrowthRule is bad while the median slopes of the backlog over Short and over
 // Long both say that the room is gone within Threshold, and more than
 // FloorPercent of the limit is used. A Threshold of 0 switches it off.
 type GrowthRule struct {
-	Threshold    time.Duration `yaml:"threshold" json:"threshold"`
-	For          time.Duration `yaml:"for" json:"for"`
+	// Threshold is the time left until there is no room; 0 switches the rule off.
+	Threshold time.Duration `yaml:"threshold" json:"threshold"`
+	// For is how many bad seconds make the rule fire.
+	For time.Duration `yaml:"for" json:"for"`
 	FloorPercent float64       `yaml:"floor_percent" json:"floor_percent"` // default 10
 	Short        time.Duration `yaml:"short" json:"short"`                 // default 1m
 	Long         time.Duration `yaml:"long" json:"long"`                   // default 5m
@@ -237,6 +248,7 @@ type GrowthRule struct {
 
 // PlainRule is bad while its condition holds. A For of 0 switches it off.
 type PlainRule struct {
+	// For is how many bad seconds make the rule fire; 0 switches it off.
 	For time.Duration `yaml:"for" json:"for"`
 }
 
