@@ -36,16 +36,26 @@ type Config struct {
 	// systemd opened. Default :8080.
 	Listen string `yaml:"listen"`
 
-	Log         logsetup.Config   `yaml:"log"`
-	HTTP        ingest.Config     `yaml:"http"`
-	Admin       admin.Config      `yaml:"admin"`
-	Admission   admission.Config  `yaml:"admission"`
-	Spool       spool.Config      `yaml:"spool"`     // of the good lane
-	BadSpool    spool.Config      `yaml:"bad_spool"` // of the bad lane
+	// Log is the program's own log.
+	Log logsetup.Config `yaml:"log"`
+	// HTTP is how trackers are spoken to.
+	HTTP ingest.Config `yaml:"http"`
+	// Admin is the private listener: health, metrics, flush, mode.
+	Admin admin.Config `yaml:"admin"`
+	// Admission says when trackers are refused.
+	Admission admission.Config `yaml:"admission"`
+	// Spool is the queue on disk of the good lane.
+	Spool spool.Config `yaml:"spool"`
+	// BadSpool is the queue on disk of the bad lane.
+	BadSpool spool.Config `yaml:"bad_spool"`
+	// DeadLetters keeps what can never be delivered.
 	DeadLetters deadletter.Config `yaml:"dead_letters"`
-	Delivery    delivery.Config   `yaml:"delivery"`
-	Sink        Sink              `yaml:"sink"`
-	Stop        Stop              `yaml:"stop"`
+	// Delivery is how patiently and how carefully records are delivered.
+	Delivery delivery.Config `yaml:"delivery"`
+	// Sink is where records go.
+	Sink Sink `yaml:"sink"`
+	// Stop is how a graceful stop goes.
+	Stop Stop `yaml:"stop"`
 }
 
 // Stop says how a graceful stop goes.

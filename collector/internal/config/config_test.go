@@ -65,6 +65,7 @@ func TestLoad_refusesWhatCannotWork(t *testing.T) {
 	for name, tc := range map[string]struct{ primary, fallback, want string }{
 		"unknown destination":      {"sink: {type: kafka}", "", `sink.type: "kafka"`},
 		"stream missing":           {"sink: {type: kinesis, kinesis: {region: eu-west-1, good_stream: a}}", "", "sink.kinesis.bad_stream: it is missing"},
+		"payloads too large":       {"http: {max_record_bytes: 2MiB}" + primary, "", "sink.kinesis.max_record_bytes: 1MiB leaves no room"},
 		"instance with a slash":    {"instance: a/b", "", "instance"},
 		"instance is a parent":     {"instance: ..", "", "instance"},
 		"no address":               {"listen: 8080", "", "listen"},

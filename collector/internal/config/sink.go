@@ -20,10 +20,13 @@ const (
 // Sink says where records go. Only the section that Type names is looked at.
 type Sink struct {
 	// Type is kinesis, s3 or file. Default file, which needs nothing else.
-	Type    string         `yaml:"type"`
+	Type string `yaml:"type"`
+	// Kinesis is for type: kinesis.
 	Kinesis kinesis.Config `yaml:"kinesis"`
-	S3      s3.Config      `yaml:"s3"`
-	File    file.Config    `yaml:"file"`
+	// S3 is for type: s3.
+	S3 s3.Config `yaml:"s3"`
+	// File is for type: file.
+	File file.Config `yaml:"file"`
 }
 
 func defaultSink() Sink {
@@ -34,6 +37,11 @@ func defaultSink() Sink {
 func (c *Config) validateSink() error {
 	switch c.Sink.Type {
 	case Kinesis:
+		// A partition key of up to 256 bytes counts towards the sink's limit.
+		if most := c.Sink.Kinesis.MaxRecordBytes - 256; c.HTTP.MaxRecordBytes > most {
+			return configfile.Invalid("kinesis.max_record_bytes",
+				"%s leaves no room for payloads of http.max_record_bytes: %s and their key; raise the one to what the stream takes or lower the other", c.Sink.Kinesis.MaxRecordBytes, c.HTTP.MaxRecordBytes)
+		}
 		return configfile.Under("kinesis", c.Sink.Kinesis.Validate())
 	case S3:
 		return configfile.Under("s3", c.Sink.S3.Validate())

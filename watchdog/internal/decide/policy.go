@@ -240,7 +240,7 @@ type GrowthRule struct {
 	// Threshold is the time left until there is no room; 0 switches the rule off.
 	Threshold time.Duration `yaml:"threshold" json:"threshold"`
 	// For is how many bad seconds make the rule fire.
-	For time.Duration `yaml:"for" json:"for"`
+	For          time.Duration `yaml:"for" json:"for"`
 	FloorPercent float64       `yaml:"floor_percent" json:"floor_percent"` // default 10
 	Short        time.Duration `yaml:"short" json:"short"`                 // default 1m
 	Long         time.Duration `yaml:"long" json:"long"`                   // default 5m

@@ -20,10 +20,10 @@ type Config struct {
 	// Profile is a profile of the AWS config and credentials files. Default and
 	// empty: AWS_PROFILE or the default one.
 	Profile string `yaml:"profile"`
-	// AccessKeyID and SecretAccessKey are fixed credentials. Default and empty:
-	// the usual chain (environment, profile, web identity, container, instance
-	// role).
-	AccessKeyID     string            `yaml:"access_key_id"`
+	// AccessKeyID is the name of fixed credentials. Default and empty: the usual
+	// chain (environment, profile, web identity, container, instance role).
+	AccessKeyID string `yaml:"access_key_id"`
+	// SecretAccessKey goes with AccessKeyID.
 	SecretAccessKey configfile.Secret `yaml:"secret_access_key"`
 	// RoleARN is a role to assume with those credentials. Default and empty: none.
 	RoleARN string `yaml:"role_arn"`

@@ -34,10 +34,10 @@ const (
 
 // Config of a sink that writes to Kinesis Data Streams. One serves both lanes.
 type Config struct {
-	// GoodStream and BadStream are the names (or ARNs) of the two streams. No
-	// default.
+	// GoodStream is the name or ARN of the stream for payloads. No default.
 	GoodStream string `yaml:"good_stream"`
-	BadStream  string `yaml:"bad_stream"`
+	// BadStream is the name or ARN of the stream for bad rows. No default.
+	BadStream string `yaml:"bad_stream"`
 
 	// How the service is reached. request_timeout is 5s by default.
 	AWS awsclient.Config `yaml:",inline"`
