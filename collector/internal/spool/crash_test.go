@@ -38,7 +38,7 @@ func crashes(t *testing.T, images, faults int) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(rng.IntN, images, faults)
 		for range 3 {
-			for range 25 {
+			for range 20 {
 				if w.failed == "" {
 					w.step()
 				}

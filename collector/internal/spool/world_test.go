@@ -46,7 +46,7 @@ type world struct {
 func newWorld(choose vfstest.Choose, images, faults int) *world {
 	w := &world{choose: choose, cfg: small(), images: images, faults: faults}
 	if choose(3) == 0 {
-		w.cfg.SegmentBytes = 64 << 10
+		w.cfg.SegmentBytes = 32 << 10
 	}
 	w.start(vfstest.New())
 	return w

@@ -1,7 +1,6 @@
 package vfstest
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 )
@@ -57,6 +56,11 @@ func (fs *FS) Crash(choose Choose) *FS {
 
 // crash returns what is left of a file.
 func (n *inode) crash(choose Choose) *inode {
+	unsynced := n.unsynced()
+	if len(unsynced) == 0 && len(n.seen) == len(n.stable) {
+		n.stableShared = true
+		return settled(n.stable)
+	}
 	size := int64(len(n.stable))
 	if len(n.seen) != len(n.stable) && choose(2) == 0 {
 		size = int64(len(n.seen))
@@ -64,7 +68,7 @@ func (n *inode) crash(choose Choose) *inode {
 	left := make([]byte, size)
 	copy(left, n.stable)
 	mode := choose(4)
-	for _, b := range n.unsynced() {
+	for _, b := range unsynced {
 		at := b * block
 		if at >= size || mode == 0 {
 			continue
@@ -98,7 +102,7 @@ func (n *inode) crash(choose Choose) *inode {
 			}
 		}
 	}
-	return &inode{seen: left, stable: bytes.Clone(left), dirty: map[int64]bool{}, lost: map[int64]bool{}}
+	return settled(left)
 }
 
 // unsynced lists the blocks that may differ from stable storage.

@@ -53,6 +53,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 		}
 		f.node.resize(end)
 	}
+	f.node.ownSeen()
 	copy(f.node.seen[off:], p[:n])
 	f.node.touch(off, off+int64(n))
 	if err != nil {
@@ -75,6 +76,7 @@ func (f *file) Sync() error {
 		clear(node.dirty)
 		return &os.PathError{Op: "sync", Path: f.name, Err: ErrInjected}
 	}
+	node.ownStable()
 	node.stable = resized(node.stable, int64(len(node.seen)))
 	for b := range node.dirty {
 		delete(node.lost, b)
@@ -124,6 +126,7 @@ func (n *inode) touch(from, to int64) {
 // resize changes the size as seen. What is cut off comes back as zeros.
 func (n *inode) resize(size int64) {
 	old := int64(len(n.seen))
+	n.ownSeen()
 	n.seen = resized(n.seen, size)
 	if size < old {
 		n.touch(size, old)

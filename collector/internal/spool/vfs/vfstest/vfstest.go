@@ -66,6 +66,30 @@ type inode struct {
 	stable []byte         // content on stable storage
 	dirty  map[int64]bool // blocks written since the last Sync
 	lost   map[int64]bool // blocks a failed Sync dropped: seen, and never written out
+
+	// Content that is shared with a disk after a crash is copied before it changes.
+	seenShared, stableShared bool
+}
+
+func newInode() *inode { return &inode{dirty: map[int64]bool{}, lost: map[int64]bool{}} }
+
+// settled returns a file with this content and nothing that is not synced.
+func settled(content []byte) *inode {
+	n := newInode()
+	n.seen, n.stable, n.seenShared, n.stableShared = content, content, true, true
+	return n
+}
+
+func (n *inode) ownSeen() {
+	if n.seenShared {
+		n.seen, n.seenShared = bytes.Clone(n.seen), false
+	}
+}
+
+func (n *inode) ownStable() {
+	if n.stableShared {
+		n.stable, n.stableShared = bytes.Clone(n.stable), false
+	}
 }
 
 // change is a change of names that is not yet durable.
@@ -137,7 +161,7 @@ func (fs *FS) Create(name string) (vfs.File, error) {
 		if node != nil { // emptied
 			node.resize(0)
 		} else {
-			node = &inode{dirty: map[int64]bool{}, lost: map[int64]bool{}}
+			node = newInode()
 			fs.now[name] = node
 			fs.changes = append(fs.changes, change{kind: "create", to: name, file: node})
 		}
@@ -266,7 +290,7 @@ func (fs *FS) Put(name string, content []byte) {
 	delete(fs.now, name)
 	delete(fs.durable, name)
 	if content != nil {
-		node := &inode{seen: bytes.Clone(content), stable: bytes.Clone(content), dirty: map[int64]bool{}, lost: map[int64]bool{}}
+		node := settled(bytes.Clone(content))
 		fs.now[name], fs.durable[name] = node, node
 	}
 }
