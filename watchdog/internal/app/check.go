@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -50,7 +51,7 @@ func Check(ctx context.Context, c config.Config, log *logrus.Entry) ([]Finding, 
 	defer func() { _ = way.close() }()
 	findings := []Finding{
 		checkWrite("state_dir", c.StateDir),
-		checkWrite("mode_dir", filepath.Dir(c.ModeFile)),
+		checkModeDir(filepath.Dir(c.ModeFile)),
 		checkModeFile(c.ModeFile),
 	}
 	findings = append(findings, checkTiming(ctx, c, way)...)
@@ -100,8 +101,16 @@ func checkTiming(ctx context.Context, c config.Config, w way) []Finding {
 	return findings
 }
 
-// checkWrite tries to write where a file will have to be replaced.
+// checkWrite tries to write where a file will have to be replaced. A directory
+// that is not there yet is made at the start, so then its parent is tried.
 func checkWrite(what, dir string) Finding {
+	wanted := dir
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
 	file, err := os.CreateTemp(dir, ".spillway-check-*")
 	if err != nil {
 		return Finding{what, Failed, fmt.Sprintf("cannot be written: %v", err)}
@@ -110,7 +119,18 @@ func checkWrite(what, dir string) Finding {
 	if err := os.Remove(file.Name()); err != nil {
 		return Finding{what, Failed, fmt.Sprintf("what was written cannot be removed: %v", err)}
 	}
+	if dir != wanted {
+		return Finding{what, OK, wanted + " is not there yet and can be made in " + dir}
+	}
 	return Finding{what, OK, dir + " can be written"}
+}
+
+// checkModeDir is checkWrite for a directory that is the collector's to make.
+func checkModeDir(dir string) Finding {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return Finding{"mode_dir", Failed, dir + " is not there: it belongs to the collector, and both must be able to write it"}
+	}
+	return checkWrite("mode_dir", dir)
 }
 
 func checkModeFile(path string) Finding {
