@@ -11,39 +11,45 @@ import (
 )
 
 // The entries of the journal that the timeline quotes; the rest is detail.
-var quoted = []string{"rule_warn", "rule_fire", "action_start", "result", "action_end", "mode", "blocked", "notify", "liveness"}
+var (
+	quotedEvents = []string{"rule_warn", "rule_fire", "action_start", "action_end", "mode", "blocked"}
+	quotedSteps  = []string{"flush", "mode_written", "switch"} // of the results of steps
+)
 
 // follow quotes the watchdog's journal as it grows, and keeps the status line
 // up to date, until ctx ends.
 func (s *story) follow(ctx context.Context) {
-	ticker := time.NewTicker(100 * time.Millisecond)
+	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
-	var last uint64
-	for n := 0; ; n++ {
+	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		entries, err := s.pair.Journal()
-		if err != nil {
-			continue // the next look is soon
-		}
-		for _, e := range entries {
-			if e.Seq > last {
-				last = e.Seq
-				s.quote(e)
-			}
-		}
-		if s.terminal && n%3 == 0 {
+		s.catchUp()
+		if s.terminal {
 			s.show(s.now(ctx))
 		}
 	}
 }
 
-func (s *story) quote(e pair.Entry) {
-	if slices.Contains(quoted, e.Event) {
-		s.say(watchdog, "“%s”", e.Sentence)
+// catchUp quotes what is new in the journal.
+func (s *story) catchUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries, err := s.pair.Journal()
+	if err != nil {
+		return // the next look is soon
+	}
+	for _, e := range entries {
+		if e.Seq <= s.quoted {
+			continue
+		}
+		s.quoted = e.Seq
+		if slices.Contains(quotedEvents, e.Event) || e.Event == "result" && slices.Contains(quotedSteps, e.Step) {
+			s.say(watchdog, "“%s”", e.Sentence)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"spillway/shared/healthapi"
@@ -20,6 +21,9 @@ type story struct {
 	rate    float64
 	told    uint64      // the number of the journal's entry that led to the present phase
 	blows   []time.Time // when something was cut, mended or killed: what may leave duplicates
+
+	mu     sync.Mutex
+	quoted uint64 // guarded by mu; the number of the journal's entry that was told last
 }
 
 // phase is a part of the story: what must happen, and by when.
@@ -28,6 +32,11 @@ type phase struct {
 	limit time.Duration
 	tell  func(*story, context.Context) error
 }
+
+// pace gives people time to read along.
+const pace = `recover: {for: 12s, min_hold: 25s}
+rules: {last_write_age: {threshold: 8s, for: 4s}}
+`
 
 // The story. Each phase waits for what it is about, so none depends on how fast
 // this machine is.
@@ -44,16 +53,14 @@ var phases = []phase{
 
 // demo tells the story, then looks up every event that was answered 200.
 func demo(ctx context.Context, t *timeline, programs pair.Programs, rate float64) error {
-	p, err := pair.Start(ctx, pair.Options{Programs: programs})
+	p, err := pair.Start(ctx, pair.Options{Programs: programs, Watchdog: pace})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = p.Close() }()
 	t.say(collector, "takes events at %s, delivers to Kinesis (a stand-in with %d shards)", p.URL(), rig.Shards)
-	t.say(watchdog, "looks at the collector's health every half second; on a real box thresholds are minutes, here seconds")
-	tr, err := tracker.New(tracker.Config{
-		URL: p.URL(), Connections: 8, EventsPerSecond: rate, EventsPerPost: 3, PixelShare: 0.1, Resend: true,
-	})
+	t.say(watchdog, "looks at the collector twice a second; thresholds that are minutes on a real box are seconds here")
+	tr, err := tracker.New(tracker.Config{URL: p.URL(), Connections: 8, EventsPerSecond: rate, PixelShare: 0.1, Resend: true})
 	if err != nil {
 		return err
 	}
@@ -90,7 +97,7 @@ func (s *story) run(ctx context.Context) error {
 
 func (s *story) steady(ctx context.Context) error {
 	s.say(client, "send %.0f numbered events a second, and note which of them are answered 200", s.rate)
-	if err := s.pair.Rig.Kinesis.Wait(ctx, rig.GoodStream, int(2*s.rate/3)); err != nil {
+	if err := s.pair.Rig.Kinesis.Wait(ctx, rig.GoodStream, int(6*s.rate)); err != nil {
 		return err
 	}
 	s.say(kinesis, "takes them: %d records so far", s.pair.Rig.Kinesis.Count(rig.GoodStream))
@@ -110,7 +117,7 @@ func (s *story) cut(ctx context.Context) error {
 		return err
 	}
 	s.bad(kinesis, "IS CUT: connections are refused")
-	r, err := s.backlog(ctx, int64(s.rate))
+	r, err := s.backlog(ctx, int64(4*s.rate))
 	if err != nil {
 		return err
 	}
@@ -162,8 +169,12 @@ func (s *story) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say(collector, "has drained its backlog to S3: %d objects; %d new events wait for the next one",
-		len(s.pair.Rig.S3.Objects(rig.Bucket, pair.Prefix+"/good/")), r.Backlog.Events)
+	objects := len(s.pair.Rig.S3.Objects(rig.Bucket, pair.Prefix+"/good/"))
+	s.say(collector, "has drained its backlog to S3: %d objects; %d new events wait for the next one", objects, r.Backlog.Events)
+	if err := s.pair.Rig.S3.Wait(ctx, rig.Bucket, pair.Prefix+"/good/", objects+20); err != nil {
+		return err
+	}
+	s.say(collector, "goes on writing to S3, an object a second, while Kinesis is away")
 	return nil
 }
 
@@ -198,7 +209,7 @@ func (s *story) failBack(ctx context.Context) error {
 }
 
 func (s *story) steadyAgain(ctx context.Context) error {
-	if err := s.pair.Rig.Kinesis.Wait(ctx, rig.GoodStream, s.pair.Rig.Kinesis.Count(rig.GoodStream)+int(s.rate)); err != nil {
+	if err := s.pair.Rig.Kinesis.Wait(ctx, rig.GoodStream, s.pair.Rig.Kinesis.Count(rig.GoodStream)+int(6*s.rate)); err != nil {
 		return err
 	}
 	s.say(kinesis, "takes new events; %d records in all", s.pair.Rig.Kinesis.Count(rig.GoodStream))
@@ -216,6 +227,7 @@ func (s *story) goes(ctx context.Context, to ...string) error {
 		return false
 	})
 	s.told = e.Seq
+	s.catchUp()
 	return err
 }
 

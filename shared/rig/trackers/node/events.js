@@ -8,7 +8,7 @@
       case 0:
         return { kind: 'page', url: `https://shop.example/page/${n}?q=a%20b&x=%C3%A9#top`, title: `page ${n} ${note}` };
       case 1:
-        return { kind: 'struct', category: 'shop', action: 'add', label: `label ${n} ${note}`, property: '', value: n + 0.5 };
+        return { kind: 'struct', category: 'shop', action: 'add', label: `label ${n} ${note}`, property: `property ${n}`, value: n + 0.5 };
       default:
         return {
           kind: 'self',

@@ -30,7 +30,7 @@ def event(n):
     if n % 3 == 0:
         return PageView(page_url=f"https://shop.example/page/{n}?q=a%20b&x=%C3%A9#top", page_title=f"page {n} {NOTE}")
     if n % 3 == 1:
-        return StructuredEvent(category="shop", action="add", label=f"label {n} {NOTE}", property_="", value=n + 0.5)
+        return StructuredEvent(category="shop", action="add", label=f"label {n} {NOTE}", property_=f"property {n}", value=n + 0.5)
     thing = SelfDescribingJson("iglu:example.shop/thing/jsonschema/1-0-0", {"number": n, "text": NOTE})
     where = SelfDescribingJson("iglu:example.shop/where/jsonschema/1-0-0", {"shelf": n})
     return SelfDescribing(event_json=thing, context=[where])
