@@ -108,6 +108,9 @@ func (l *Log) ackState() ackState {
 func (l *Log) saveAcks() error {
 	l.saving.Lock()
 	defer l.saving.Unlock()
+	if l.shut {
+		return ErrClosed
+	}
 	l.mu.Lock()
 	dirty := l.dirty
 	state := l.saved

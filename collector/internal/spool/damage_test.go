@@ -265,13 +265,14 @@ func TestOpen_refusesAnotherFormat(t *testing.T) {
 		binary.LittleEndian.PutUint32(b[crc:], crc32.Checksum(b[:crc], castagnoli))
 		return b
 	}
-	for _, name := range []string{first, acksName} {
+	for _, name := range []string{second, acksName} {
 		fs := vfstest.New()
 		l := memory(t, fs, small())
-		appendN(t, l, 0, 1, 10)
+		appendN(t, l, 0, 10, 1500)
 		l.abort()
+		fs.Put("000000000077.tmp", []byte("half made"))
 		b := fs.Content(name)
-		if name == first {
+		if name == second {
 			newer(b, labelCRC)
 			newer(b[sealOffset:], labelCRC)
 		} else {

@@ -19,7 +19,11 @@ type reader struct {
 	failures   int   // errors in a row at off
 	skip       int64 // bytes to skip once more errors are not to be waited for
 	unreadable bool  // the gap before the next record could not be read
+	gaps       int   // places in seg where records are damaged
 }
+
+// maxGaps bounds what is logged and set aside for one segment.
+const maxGaps = 100
 
 // patience is how many errors at one place Read reports before it goes on behind it.
 const patience = 3
@@ -158,7 +162,7 @@ func (r *reader) release(l *Log) {
 		_ = r.file.Close()
 		r.file = nil
 	}
-	r.seg = nil
+	r.seg, r.gaps = nil, 0
 	l.mu.Lock()
 	l.pinned = nil
 	l.mu.Unlock()
@@ -244,9 +248,14 @@ func (l *Log) lost(off, end int64, from, to uint64) {
 	}
 	what := fmt.Sprintf("%d records (seq %d to %d) at offset %d, %d bytes, of segment %s are damaged",
 		n, from, to-1, off, end-off, r.seg.name())
-	l.log.Error(what + ": they are left out")
-	if end > off {
-		l.setAsideBytes(r.file, r.seg.number, off, end-off, what)
+	switch r.gaps++; {
+	case r.gaps < maxGaps:
+		l.log.Error(what + ": they are left out")
+		if end > off {
+			l.setAsideBytes(r.file, r.seg.number, off, end-off, what)
+		}
+	case r.gaps == maxGaps:
+		l.log.Error(what + ": they are left out; more damage in this segment is only counted")
 	}
 	l.mu.Lock()
 	l.mark(r.seg, from, to)

@@ -27,15 +27,17 @@ func (l *Log) recover() error {
 		}
 		l.log.WithError(err).Error("the saved acks cannot be read")
 	}
+	candidates, rest, err := l.survey(entries)
+	if err != nil {
+		return err
+	}
 	l.listCorrupt()
+	for i := range candidates {
+		l.adopt(&candidates[i])
+	}
 	var foreign []string
-	for _, e := range entries {
-		if number, ok := fileNumber(e.Name, segmentSuffix); ok && !e.Dir {
-			l.commit.number = max(l.commit.number, number+1)
-			if err := l.recoverSegment(e, number); err != nil {
-				return err
-			}
-		} else if !l.tidy(e) {
+	for _, e := range rest {
+		if !l.tidy(e) {
 			foreign = append(foreign, e.Name)
 		}
 	}
@@ -83,51 +85,88 @@ func (l *Log) tidy(e vfs.Entry) bool {
 	return false
 }
 
-// recoverSegment adds one file to the log, or sets it aside.
-func (l *Log) recoverSegment(e vfs.Entry, number uint64) error {
-	if e.Size == 0 {
-		l.totals.damagedSegments++
-		l.log.Errorf("segment %s is empty: what was in it is lost; the file is removed", e.Name)
-		_ = l.fs.Remove(e.Name)
-		return nil
-	}
-	file, err := l.fs.Open(e.Name, true)
-	if err != nil {
-		if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN) {
-			l.setAsideFile(e.Name, err.Error())
-			return nil
+// candidate is a file with the name of a segment.
+type candidate struct {
+	vfs.Entry
+	number uint64
+	label  label
+	damage string // why it cannot be used
+}
+
+// survey reads the labels, and changes nothing: a directory of another format, or
+// of another user, is left as it is.
+func (l *Log) survey(entries []vfs.Entry) (candidates []candidate, rest []vfs.Entry, err error) {
+	for _, e := range entries {
+		number, ok := fileNumber(e.Name, segmentSuffix)
+		if !ok || e.Dir {
+			rest = append(rest, e)
+			continue
 		}
-		return fmt.Errorf("segment %s must be readable and writable by this user: %w", e.Name, err)
+		c := candidate{Entry: e, number: number}
+		file, err := l.fs.Open(e.Name, true)
+		if err == nil {
+			c.label, err = readLabel(file, e.Name)
+			_ = file.Close()
+		} else if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EUCLEAN) {
+			return nil, nil, fmt.Errorf("segment %s must be readable and writable by this user: %w", e.Name, err)
+		}
+		switch {
+		case errors.Is(err, ErrFormat):
+			return nil, nil, err
+		case err != nil:
+			c.damage = err.Error()
+		case c.label.number != number:
+			c.damage = fmt.Sprintf("its label says that it is segment %d", c.label.number)
+		}
+		candidates = append(candidates, c)
 	}
-	defer func() { _ = file.Close() }()
-	lab, err := readLabel(file, e.Name)
-	if errors.Is(err, ErrFormat) {
-		return err
+	return candidates, rest, nil
+}
+
+// adopt adds one file to the log, or sets it aside.
+func (l *Log) adopt(c *candidate) {
+	l.commit.number = max(l.commit.number, c.number+1)
+	if c.Size == 0 {
+		l.totals.damagedSegments++
+		l.log.Errorf("segment %s is empty: what was in it is lost; the file is removed", c.Name)
+		_ = l.fs.Remove(c.Name)
+		return
 	}
-	if err == nil && lab.number != number {
-		err = fmt.Errorf("its label says that it is segment %d", lab.number)
-	}
-	if err != nil {
-		l.setAsideFile(e.Name, err.Error())
-		return nil
+	if c.damage != "" {
+		l.setAsideFile(c.Name, c.damage)
+		return
 	}
 	s := &segment{
-		number: number, base: lab.base, prev: lab.prev, salt: lab.salt,
-		size: e.Size, end: lab.end, count: lab.count, first: lab.first,
-		closed: true, spoilt: e.Size != int64(l.cfg.SegmentBytes),
+		number: c.number, base: c.label.base, prev: c.label.prev, salt: c.label.salt,
+		size: c.Size, end: c.label.end, count: c.label.count, first: c.label.first,
+		closed: true, spoilt: c.Size != int64(l.cfg.SegmentBytes),
 	}
-	if !lab.sealed {
-		l.scanTail(s, file)
-		if s.count == 0 && !s.held { // made, and never written to
-			_ = l.fs.Remove(e.Name)
-			return nil
-		}
-		if !s.held {
-			l.seal(&tail{seg: s, file: file, end: s.end, count: s.count, first: s.first}, true)
-		}
+	if !c.label.sealed && !l.adoptOpen(s) {
+		return
 	}
 	l.segments = append(l.segments, s)
-	return nil
+}
+
+// adoptOpen finds what is in a segment that was not sealed, and seals it. It
+// returns false if there was nothing in it.
+func (l *Log) adoptOpen(s *segment) bool {
+	file, err := l.fs.Open(s.name(), true)
+	if err != nil { // it could be opened a moment ago
+		l.log.WithError(err).Errorf("segment %s is kept, and tried again at the next start", s.name())
+		s.held = true
+		return true
+	}
+	defer func() { _ = file.Close() }()
+	l.scanTail(s, file)
+	switch {
+	case s.held:
+	case s.count == 0: // made, and never written to
+		_ = l.fs.Remove(s.name())
+		return false
+	default:
+		l.seal(&tail{seg: s, file: file, end: s.end, count: s.count, first: s.first}, true)
+	}
+	return true
 }
 
 // readLabel returns the label of a segment: the second block if it is whole and

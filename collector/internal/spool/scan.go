@@ -138,7 +138,7 @@ func (s *scanner) view(off, n, end int64) ([]byte, error) {
 
 func (s *scanner) load(off, want, need int64) error {
 	if int64(cap(s.window)) < want || (cap(s.window) > 16*readWindow && want <= readWindow) {
-		s.window = make([]byte, want)
+		s.window = make([]byte, max(want, min(2*int64(cap(s.window)), readWindow)))
 	}
 	s.window, s.at = s.window[:want], off
 	n, err := s.file.ReadAt(s.window, off)

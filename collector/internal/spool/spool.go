@@ -66,6 +66,7 @@ type Log struct {
 
 	saving     sync.Mutex // serializes saving acks and reclaiming, and guards what follows; taken before mu
 	acks       ackFile
+	shut       bool   // the directory may belong to another process by now
 	ackFailing string // error of the last save, "" if it was done
 
 	mu       sync.Mutex // guards what follows
@@ -169,12 +170,7 @@ func open(dir string, cfg Config, opts Options) (l *Log, err error) {
 // Sync saves the acks made so far: once it returns nil they survive a crash. It
 // also gives back segments that are no longer needed.
 func (l *Log) Sync() error {
-	select {
-	case <-l.stop:
-		return ErrClosed
-	default:
-		return l.saveAcks()
-	}
+	return l.saveAcks()
 }
 
 // Close finishes the appends under way, saves the acks and closes the log.
@@ -197,6 +193,7 @@ func (l *Log) close() error {
 	l.reader.release(l)
 	err := l.saveAcks()
 	l.saving.Lock()
+	l.shut = true
 	l.acks.close()
 	l.saving.Unlock()
 	l.metrics.unregister()

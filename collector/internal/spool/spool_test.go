@@ -16,7 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		child(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // small returns a config with which a few records fill a segment.
 func small() Config {
