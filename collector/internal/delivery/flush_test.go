@@ -66,6 +66,23 @@ func TestForwarder_Flush_cutsBackoffShort(t *testing.T) {
 	})
 }
 
+func TestForwarder_Flush_cutsTheBackoffOfSingleRecordsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := build(t, setup{cfg: func(c *Config) { c.MaxBackoff = time.Hour }})
+		l.sink.Always(sinktest.FailSome(sink.Transient, sinktest.Down(), func(_ int, r sink.Record) bool { return r.Seq%10 == 0 }))
+		l.queue.add(1000, 100)
+		l.run()
+		after(24 * time.Hour)
+		l.sink.Always(sinktest.OK())
+		if got := l.queue.Backlog(); got != 100 {
+			t.Fatalf("%d records wait, want 100", got)
+		}
+		l.flushed()
+		l.wantFlush(healthapi.Flush{Requested: 1, Completed: 1, Result: healthapi.FlushDrained})
+		l.writtenOnce(1000)
+	})
+}
+
 func TestForwarder_Flush_endsKeptWithAHugeBacklogAndADeadSink(t *testing.T) {
 	for name, dead := range map[string]sinktest.Step{
 		"refuses at once": sinktest.Fail(sink.Transient, sinktest.Down()),

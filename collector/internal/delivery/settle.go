@@ -91,7 +91,6 @@ func (l *loop) learn(a *attempt, v verdict, now time.Time) {
 		l.keepWhole(a, now)
 		return
 	}
-	wasTripped := l.circuit.tripped
 	l.circuit.answered()
 	l.answeredAt = now
 	if l.fault != "" {
@@ -111,9 +110,6 @@ func (l *loop) learn(a *attempt, v verdict, now time.Time) {
 		l.keep(v.throttled, min(l.cfg.MaxBackoff, maxThrottleWait), now)
 	}
 	l.keep(v.failed, l.cfg.MaxBackoff, now)
-	if wasTripped {
-		l.held.hurry(now) // what waited for the destination need not wait on
-	}
 }
 
 // maxThrottleWait bounds the wait of a throttled record.
