@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -95,10 +94,7 @@ func (d dir) Lock(name string) (io.Closer, error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		text := make([]byte, 32)
-		n, _ := f.ReadAt(text, 0)
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(text[:n])))
-		return nil, &LockedError{PID: pid}
+		return nil, &LockedError{PID: holder(f)}
 	}
 	// The number only helps people; the lock is what holds, and a full disk must
 	// not keep the log from opening.

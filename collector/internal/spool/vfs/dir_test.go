@@ -18,9 +18,14 @@ func TestFS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, fs := range map[string]vfs.FS{"dir": real, "vfstest": vfstest.New()} {
-		t.Run(name, func(t *testing.T) { contract(t, fs) })
+	overlay, err := vfs.ReadOnly(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
+	for name, fs := range map[string]vfs.FS{"dir": real, "vfstest": vfstest.New()} {
+		t.Run(name, func(t *testing.T) { contract(t, fs); locks(t, fs) })
+	}
+	t.Run("read only", func(t *testing.T) { contract(t, overlay) })
 }
 
 func contract(t *testing.T, fs vfs.FS) {
@@ -97,6 +102,15 @@ func contract(t *testing.T, fs vfs.FS) {
 	}
 	if free, total, err := fs.Usage(); err != nil || free <= 0 || total < free {
 		t.Fatalf("usage %d of %d, %v", free, total, err)
+	}
+}
+
+func locks(t *testing.T, fs vfs.FS) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	lock, err := fs.Lock("LOCK")
 	must(err)
