@@ -27,8 +27,8 @@ startup_grace: 1s
 settle: 1s
 patience: 20s
 poll: {interval: 200ms, timeout: 150ms}
-flush: {timeout: 5s}
-restart: {timeout: 10s, stop_timeout: 2s}
+flush: {timeout: 3s}
+restart: {timeout: 5s, stop_timeout: 1s}
 verify: {hold: 1s}
 recover: {for: 1s, early_for: 1s, stale: 1m, min_hold: 2s, max_hold: 10s, probation: 1s}
 flap: {window: 10s, decay: 20s}
@@ -38,7 +38,7 @@ rules:
   last_write_age: {threshold: 3s, for: 1s}
   oldest_event_age: {threshold: 1h}
   seconds_to_full: {threshold: 0s}
-  unreachable: {for: 1s}
+  unreachable: {for: 20s}
   drift: {for: 2s}
 `
 
@@ -144,7 +144,7 @@ func (w *watchdog) exit() int {
 	w.t.Helper()
 	select {
 	case <-w.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		w.t.Fatal("the watchdog does not end")
 	}
 	return w.cmd.ProcessState.ExitCode()

@@ -98,6 +98,7 @@ func TestWatchdog_killedInTheMiddleEndsInTheRightMode(t *testing.T) {
 func TestWatchdog_restartsAHungCollectorInTheSameMode(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, collectortest.Options{}, "")
+	b.replace("unreachable: {for: 20s}", "unreachable: {for: 1s}")
 	b.run()
 	b.awaitStatus("it watches", func(s control.Status) bool {
 		return s.LastReport != nil && s.State.Now.Sub(s.State.Begun.RunAt) > b.cfg.Policy.StartupGrace
@@ -116,7 +117,7 @@ func TestWatchdog_restartsAHungCollectorInTheSameMode(t *testing.T) {
 func TestWatchdog_rollsBackAFallbackThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, collectortest.Options{FallbackBroken: true}, "")
-	b.replace("restart: {timeout: 10s, stop_timeout: 2s}", "restart: {timeout: 3s, stop_timeout: 1s, ladder: [restart, roll_back]}")
+	b.replace("restart: {timeout: 5s, stop_timeout: 1s}", "restart: {timeout: 3s, stop_timeout: 1s, ladder: [restart, roll_back]}")
 	b.run()
 	b.collector.SetWorld(sick)
 	b.awaitJournal(control.EventActionStart, "diverting")
@@ -148,6 +149,20 @@ func TestWatchdog_twoOnOneCollector(t *testing.T) {
 	if _, err := b.status(); err != nil {
 		t.Errorf("the first one suffered: %v", err)
 	}
+}
+
+func TestWatchdog_saysWhenItCannotListen(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, collectortest.Options{}, "")
+	b.replace(`listen: ""`, `listen: "unix:`+b.yaml+`"`) // a file stands there
+	w := b.run()
+	if code := w.exit(); code != 69 || !strings.Contains(w.output.String(), "not a socket") {
+		t.Errorf("exit code %d, it said %q", code, w.output)
+	}
+	// What it had taken by then is given back.
+	b.replace(`listen: "unix:`+b.yaml+`"`, `listen: ""`)
+	b.run()
+	b.awaitStatus("it runs now", func(control.Status) bool { return true })
 }
 
 func TestWatchdog_withoutMemoryWatchesAndDoesNothing(t *testing.T) {

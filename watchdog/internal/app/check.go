@@ -65,7 +65,7 @@ func Check(ctx context.Context, c config.Config, log *logrus.Entry) ([]Finding, 
 	r := o.Report
 	findings = append(findings,
 		Finding{"collector", OK, fmt.Sprintf("%s answers at %s, runs %s", r.Instance, client.Address(), r.Mode)},
-		checkFlush(r), checkFallback(r),
+		checkFlush(r, way.signals), checkFallback(r),
 		checkRestarter(ctx, c, way.restarter, remedy.ProcessOf(r), Failed))
 	return findings, nil
 }
@@ -152,13 +152,18 @@ func checkModeFile(path string) Finding {
 }
 
 // checkFlush tells whether the flush can be asked for by signal.
-func checkFlush(r *healthapi.Report) Finding {
+func checkFlush(r *healthapi.Report, via remedy.Signals) Finding {
 	const instead = "; the flush will be asked for by POST /flush"
 	p, err := process.Open(remedy.ProcessOf(r))
 	if err != nil {
 		return Finding{"flush", Warning, err.Error() + instead}
 	}
 	defer func() { _ = p.Close() }()
+	if _, direct := via.(remedy.Direct); direct {
+		if err := p.MaySignal(); err != nil {
+			return Finding{"flush", Warning, err.Error() + instead}
+		}
+	}
 	catches, err := p.Catches(unix.SIGUSR1)
 	switch {
 	case err != nil:

@@ -164,7 +164,7 @@ func (c *Collector) SetMode(f mode.File) {
 }
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Await returns the first report that is as wanted, and fails the test when
 // none comes.

@@ -301,15 +301,15 @@ func anyFires(s decide.State) bool {
 // say writes an entry to the log; alarm makes it louder that something is not done.
 func (l *Loop) say(e journal.Entry, alarm bool) {
 	entry := l.log.WithField("event", e.Event)
-	for name, value := range map[string]string{"action": e.ActionID, "step": e.Step, "rule": e.Rule, "by": e.By} {
+	for name, value := range map[string]string{"action": e.ActionID, "step": e.Step, "rule": e.Rule, "by": e.By, "key": e.Key} {
 		if value != "" {
 			entry = entry.WithField(name, value)
 		}
 	}
 	switch {
-	case e.Event == EventNotify && e.To == string(decide.Page):
+	case e.Severity == string(decide.Page):
 		entry.Error(e.Sentence)
-	case e.Event == EventNotify && e.To == string(decide.Warning), e.Event == EventRuleFire, e.Event == EventBlocked && alarm:
+	case e.Severity == string(decide.Warning), e.Event == EventRuleFire, e.Event == EventBlocked && alarm:
 		entry.Warn(e.Sentence)
 	default:
 		entry.Info(e.Sentence)

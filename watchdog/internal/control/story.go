@@ -54,7 +54,7 @@ func story(s scene) []journal.Entry {
 		told = append(told, e)
 	}
 	for _, c := range s.commands {
-		add(EventCommand, commandSentence(c), func(e *journal.Entry) { e.By, e.ActionID = c.By, c.ID })
+		add(EventCommand, commandSentence(c), func(e *journal.Entry) { e.By, e.CommandID = c.By, c.ID })
 	}
 	for _, remark := range s.explain.Remarks {
 		add(EventRemark, remark)
@@ -73,7 +73,7 @@ func story(s scene) []journal.Entry {
 		add(EventBlocked, strings.Join(sentences, "; "), func(e *journal.Entry) { e.BlockedBy = guards(s.explain) })
 	}
 	for _, n := range s.decision.Notes {
-		add(EventNotify, n.Text, func(e *journal.Entry) { e.Rule, e.To = n.Key, string(n.Severity) })
+		add(EventNotify, n.Text, func(e *journal.Entry) { e.Key, e.Severity = n.Key, string(n.Severity) })
 	}
 	return told
 }

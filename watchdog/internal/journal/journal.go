@@ -64,7 +64,10 @@ type Entry struct {
 	ForS      float64   `json:"for_s,omitempty"`
 	BlockedBy []string  `json:"blocked_by,omitempty"`
 	By        string    `json:"by,omitempty"`
-	Enforced  *bool     `json:"enforced,omitempty"` // false in a dry run
+	CommandID string    `json:"command_id,omitempty"` // of a person's order
+	Key       string    `json:"key,omitempty"`        // of a matter people are told of, the same at its end
+	Severity  string    `json:"severity,omitempty"`   // how loudly they are told
+	Enforced  *bool     `json:"enforced,omitempty"`   // false in a dry run
 	Duration  int64     `json:"duration_ms,omitempty"`
 	Output    string    `json:"output,omitempty"` // what a command printed
 	Sentence  string    `json:"sentence"`

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -19,7 +20,10 @@ type Lock struct{ file *os.File }
 // TakeLock takes the lock at path, making the file when there is none. It never
 // waits: it returns ErrLocked when another process has it.
 func TakeLock(path string) (*Lock, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if errors.Is(err, fs.ErrPermission) {
+		file, err = os.Open(path) // another user's: it can be locked all the same
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}

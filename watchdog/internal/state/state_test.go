@@ -174,3 +174,25 @@ func TestTakeLock_isHeldByOne(t *testing.T) {
 	}
 	_ = second.Release()
 }
+
+func FuzzStore_Load_neverFails(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"word":"x"}`), []byte("null"))
+	f.Fuzz(func(t *testing.T, current, backup []byte) {
+		dir := t.TempDir()
+		for name, data := range map[string][]byte{"state.json": current, "state.json.bak": backup} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found := load(t, dir)
+		if usable := found.Origin == state.Current || found.Origin == state.Backup; usable != (found.Value.Schema == 1) {
+			t.Errorf("got %+v", found)
+		}
+		if err := store(dir).Save(memory{1, "next"}); err != nil {
+			t.Fatal(err)
+		}
+		if again := load(t, dir); again.Value.Word != "next" {
+			t.Errorf("after a save: got %+v", again)
+		}
+	})
+}
