@@ -56,7 +56,7 @@ type Store struct {
 	files      int
 	measuredAt time.Time
 	letters    map[string]uint64 // put since start, by lane
-	trouble    string            // the last failure, so that only a change is logged
+	trouble    string            // why the last Put failed; empty if it did not
 }
 
 // group is the letters of several Put calls that share one sync.
@@ -139,7 +139,7 @@ func (s *Store) join(entries []Entry) (*group, error) {
 		}
 	}
 	if s.bytes+size > int64(s.cfg.MaxBytes) {
-		return nil, fmt.Errorf("put dead letter of %d bytes in %s, which holds %d of at most %s: %w", size, s.dir, s.bytes, s.cfg.MaxBytes, ErrFull)
+		return nil, fmt.Errorf("put dead letter of %d bytes in %s, which holds %d bytes of at most %s (max_bytes): make room, or raise it: %w", size, s.dir, s.bytes, s.cfg.MaxBytes, ErrFull)
 	}
 	g := s.next
 	if g == nil {
@@ -197,27 +197,15 @@ func (s *Store) commit(g *group) {
 	close(g.done)
 }
 
-// note counts a failure, logs it if it differs from the one before, and hands it
-// on.
+// note counts a failure, remembers it for Stats, and hands it on: the caller, who
+// keeps the letter, logs it.
 func (s *Store) note(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		if s.trouble != "" {
-			s.log.Info("dead letters are stored again")
-		}
-		s.trouble = ""
-		return nil
+	if s.trouble = ""; err != nil {
+		s.metrics.failures.Inc()
+		s.trouble = err.Error()
 	}
-	kind := err.Error()
-	if errors.Is(err, ErrFull) {
-		kind = ErrFull.Error() // its sizes differ from call to call
-	}
-	s.metrics.failures.Inc()
-	if kind != s.trouble {
-		s.log.WithError(err).Error("a dead letter could not be stored; its sender keeps it and tries again: make room in " + s.dir + ", or raise max_bytes")
-	}
-	s.trouble = kind
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 	"go.uber.org/goleak"
@@ -27,15 +28,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
-func open(t *testing.T, dir string, maxBytes configfile.Size) (*Store, *logtest.Hook) {
+func open(t *testing.T, dir string, maxBytes configfile.Size) *Store {
 	t.Helper()
-	logger, hook := logtest.NewNullLogger()
+	logger, _ := logtest.NewNullLogger()
 	s, err := Open(dir, Config{MaxBytes: maxBytes}, Options{Log: logrus.NewEntry(logger), Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return s, hook
+	return s
 }
 
 // letters reads everything in dir, files in order.
@@ -63,7 +64,7 @@ func letters(t *testing.T, dir string) (entries []Entry, damaged int) {
 
 func TestStore_Put_isReadBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "dead-letter")
-	s, _ := open(t, dir, configfile.MiB)
+	s := open(t, dir, configfile.MiB)
 	want := []Entry{
 		{At: noon, ReceivedAt: noon.Add(-time.Hour), Reason: "too large: 2 MiB", Code: "ValidationException", Lane: "bad", Seq: 7, Key: "k", Data: []byte(`{"a":"<é>"}`)},
 		{At: noon, Reason: "one\ntwo", Lane: "good", Key: "\xff", Data: []byte{0x0b, 0xff, 0x00}},
@@ -111,7 +112,7 @@ func TestStore_Put_toleratesATornTail(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"at":"2026-12-01T11:00:00Z","reason":"cut sho`), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := open(t, dir, configfile.MiB)
+	s := open(t, dir, configfile.MiB)
 	for i := range 2 {
 		if err := s.Put(t.Context(), Entry{At: noon, Lane: "good", Reason: "r", Seq: uint64(i + 1), Data: []byte("d")}); err != nil {
 			t.Fatal(err)
@@ -125,7 +126,7 @@ func TestStore_Put_toleratesATornTail(t *testing.T) {
 
 func TestStore_Put_concurrentCallsAreAllDurable(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := open(t, dir, 64*configfile.MiB)
+	s := open(t, dir, 64*configfile.MiB)
 	var wg sync.WaitGroup
 	errs := make(chan error, 200)
 	for i := range 200 {
@@ -152,7 +153,7 @@ func TestStore_Put_concurrentCallsAreAllDurable(t *testing.T) {
 
 func TestStore_Put_returnsErrFullUntilRoomIsMade(t *testing.T) {
 	dir := t.TempDir()
-	s, hook := open(t, dir, configfile.MiB)
+	s := open(t, dir, configfile.MiB)
 	big := Entry{At: noon, Lane: "good", Reason: "large", Data: bytes.Repeat([]byte("x"), 600<<10)}
 	if err := s.Put(t.Context(), big); err != nil {
 		t.Fatal(err)
@@ -165,14 +166,11 @@ func TestStore_Put_returnsErrFullUntilRoomIsMade(t *testing.T) {
 	if got, _ := letters(t, dir); len(got) != 1 {
 		t.Fatalf("%d letters on disk, want 1", len(got))
 	}
-	loud := 0
-	for _, e := range hook.AllEntries() {
-		if e.Level == logrus.ErrorLevel {
-			loud++
-		}
+	if got := s.Stats().LastError; !strings.Contains(got, dir) || !strings.Contains(got, "max_bytes") {
+		t.Errorf("last error is %q, want one that says where to make room", got)
 	}
-	if loud != 1 {
-		t.Errorf("%d error lines for five refusals in a row, want 1", loud)
+	if got := testutil.ToFloat64(s.metrics.failures); got != 5 {
+		t.Errorf("%v failures counted, want 5", got)
 	}
 	if err := os.Remove(filepath.Join(dir, fileName("good", noon))); err != nil {
 		t.Fatal(err)
@@ -190,7 +188,7 @@ func TestStore_Put_returnsErrFullUntilRoomIsMade(t *testing.T) {
 
 func TestStore_Put_survivesDeletedFilesAndDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dl")
-	s, _ := open(t, dir, configfile.MiB)
+	s := open(t, dir, configfile.MiB)
 	for i := range 3 {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
@@ -206,7 +204,7 @@ func TestStore_Put_survivesDeletedFilesAndDirectory(t *testing.T) {
 
 func TestStore_Put_reportsADiskThatRefuses(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := open(t, dir, configfile.MiB)
+	s := open(t, dir, configfile.MiB)
 	blocked := filepath.Join(dir, fileName("good", noon))
 	if err := os.Mkdir(blocked, 0o750); err != nil { // a directory where the file should be
 		t.Fatal(err)
@@ -220,7 +218,7 @@ func TestStore_Put_reportsADiskThatRefuses(t *testing.T) {
 }
 
 func TestStore_Put_returnsWhenContextEnds(t *testing.T) {
-	s, _ := open(t, t.TempDir(), configfile.MiB)
+	s := open(t, t.TempDir(), configfile.MiB)
 	s.writing.Lock() // as if the disk hung under the group before
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -238,7 +236,7 @@ func TestStore_Put_returnsWhenContextEnds(t *testing.T) {
 
 func TestClaim_losesNothingToWriters(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := open(t, dir, 64*configfile.MiB)
+	s := open(t, dir, 64*configfile.MiB)
 	path := filepath.Join(dir, fileName("good", noon))
 	done := make(chan error, 1)
 	go func() {
