@@ -114,6 +114,21 @@ func TestWatchdog_restartsAHungCollectorInTheSameMode(t *testing.T) {
 	}
 }
 
+func TestWatchdog_startedBesideAHungCollectorKnowsItsProcess(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, collectortest.Options{}, "")
+	b.replace("unreachable: {for: 20s}", "unreachable: {for: 1s}")
+	first := b.run()
+	b.awaitStatus("it watches", func(s control.Status) bool { return s.LastReport != nil })
+	first.kill()
+	hung := b.collector.Process().Pid
+	if err := b.collector.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	b.collector.Await("another process answers", func(r *healthapi.Report) bool { return r.PID != hung })
+}
+
 func TestWatchdog_rollsBackAFallbackThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, collectortest.Options{FallbackBroken: true}, "")

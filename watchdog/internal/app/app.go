@@ -90,12 +90,12 @@ func (a *App) build(ctx context.Context, log *logrus.Entry) error {
 	a.stack.OnStop("restarter", func(context.Context) error { return way.close() })
 	a.prober = probe.New(a.cfg.Collector.Probe, probe.Options{
 		Reporter: client, Supervisor: way.supervisor, Timeout: a.cfg.Policy.Poll.Timeout,
-		Metrics: a.registry, Last: begin.Seen,
+		Metrics: a.registry, Last: begin.Seen, Process: begin.Process,
 	})
 	record := journal.New(a.cfg.JournalFile(), a.cfg.Journal)
 	a.stack.OnStop("journal", func(context.Context) error { return record.Close() })
 	a.loop = control.New(control.Options{
-		Policy: a.cfg.Policy, State: begin, Mind: decide.Next,
+		Policy: a.cfg.Policy, Memory: begin, Mind: decide.Next,
 		Observer: a.prober, Store: store, Journal: record,
 		Doer: &control.Executor{
 			Admin: client, Restarter: way.restarter, Live: live.New(client), Signals: way.signals,
@@ -127,16 +127,16 @@ func (a *App) prepare() error {
 	return nil
 }
 
-// usable tells whether a state read from disk is one of this version.
-func usable(s decide.State) error {
+// usable tells whether a memory read from disk is one of this version.
+func usable(s control.Memory) error {
 	if s.Schema != decide.Schema {
 		return fmt.Errorf("schema is %d: this version reads %d", s.Schema, decide.Schema)
 	}
 	return nil
 }
 
-// remember returns the state to begin with.
-func (a *App) remember(store *state.Store[decide.State]) decide.State {
+// remember returns what to begin with.
+func (a *App) remember(store *state.Store[control.Memory]) control.Memory {
 	found, err := store.Load()
 	log := a.log.WithFields(logrus.Fields{"origin": found.Origin.String(), "file": a.cfg.StateFile()})
 	if err != nil || found.Cause != nil {
@@ -145,9 +145,9 @@ func (a *App) remember(store *state.Store[decide.State]) decide.State {
 	begin := found.Value
 	switch {
 	case found.Origin == state.Fresh && err == nil:
-		begin = decide.NewState(a.cfg.Policy)
+		begin.State = decide.NewState(a.cfg.Policy)
 	case err != nil, found.Origin == state.Amnesia:
-		begin = decide.Amnesia(a.cfg.Policy, fmt.Sprint(errors.Join(err, found.Cause)))
+		begin.State = decide.Amnesia(a.cfg.Policy, fmt.Sprint(errors.Join(err, found.Cause)))
 	case found.Origin == state.Backup:
 		// The save that is missing may have been the one that paid for an act.
 		begin.Budget.Tokens = max(0, begin.Budget.Tokens-1)

@@ -26,7 +26,7 @@ func Look(ctx context.Context, c config.Config, log *logrus.Entry) (control.Stat
 	}
 	begin, err := state.New(c.StateFile(), usable).Peek()
 	if errors.Is(err, fs.ErrNotExist) {
-		begin = decide.NewState(c.Policy)
+		begin.State = decide.NewState(c.Policy)
 	} else if err != nil {
 		return control.Status{}, err
 	}
@@ -37,7 +37,7 @@ func Look(ctx context.Context, c config.Config, log *logrus.Entry) (control.Stat
 	way := newWay(c.Restarter, client)
 	defer func() { _ = way.close() }()
 	prober := probe.New(c.Collector.Probe, probe.Options{
-		Reporter: client, Supervisor: way.supervisor, Timeout: c.Policy.Poll.Timeout, Last: begin.Seen,
+		Reporter: client, Supervisor: way.supervisor, Timeout: c.Policy.Poll.Timeout, Last: begin.Seen, Process: begin.Process,
 	})
 	o := prober.Observe(ctx)
 	o.Clock, o.FirstOfRun = clock(), true
@@ -47,7 +47,7 @@ func Look(ctx context.Context, c config.Config, log *logrus.Entry) (control.Stat
 		o.ModeFile.Err = err.Error()
 	}
 	snap := control.Snapshot{At: o.Clock.Wall, Observation: o, Policy: c.Policy, LastReport: o.Report, LastReportAt: o.Clock.Wall}
-	snap.State, snap.Decision, snap.Explain = decide.Next(c.Policy, begin, o)
+	snap.State, snap.Decision, snap.Explain = decide.Next(c.Policy, begin.State, o)
 	return control.StatusOf(control.Identity{
 		Instance: c.Instance, Collector: c.Collector.Admin.Address, Restarter: c.Restarter.Use,
 	}, &snap), nil

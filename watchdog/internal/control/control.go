@@ -23,6 +23,8 @@ import (
 	"spillway/shared/mode"
 	"spillway/watchdog/internal/decide"
 	"spillway/watchdog/internal/journal"
+	"spillway/watchdog/internal/process"
+	"spillway/watchdog/internal/remedy"
 )
 
 // Observer looks at the collector once. What it returns lacks what the loop
@@ -31,9 +33,17 @@ type Observer interface {
 	Observe(ctx context.Context) decide.Observation
 }
 
-// Store keeps the state. An error of Save forbids to act.
+// Memory is what a watchdog must not forget. It is one JSON object on disk.
+type Memory struct {
+	decide.State
+	// Process is the collector as it was last seen, so that a watchdog that is
+	// started beside a hung one still knows which process that is.
+	Process process.Identity `json:"process,omitzero"`
+}
+
+// Store keeps the memory. An error of Save forbids to act.
 type Store interface {
-	Save(decide.State) error
+	Save(Memory) error
 }
 
 // Recorder keeps the journal.
@@ -47,7 +57,7 @@ type Mind func(decide.Policy, decide.State, decide.Observation) (decide.State, d
 // Options is what a loop needs.
 type Options struct {
 	Policy   decide.Policy
-	State    decide.State
+	Memory   Memory
 	Mind     Mind
 	Observer Observer
 	Doer     Doer
@@ -71,7 +81,7 @@ type Loop struct {
 	runner  *runner
 
 	// Owned by Run.
-	state      decide.State
+	memory     Memory
 	explain    decide.Explain
 	last       *healthapi.Report // the last good one
 	result     *decide.Result    // to be part of the next observation
@@ -85,15 +95,15 @@ type Loop struct {
 	wake     chan struct{}
 }
 
-// New returns a loop that begins in opts.State.
+// New returns a loop that begins with opts.Memory.
 func New(opts Options) *Loop {
 	l := &Loop{
 		opts: opts, log: opts.Log, runner: newRunner(opts.Doer),
-		state: opts.State, faults: map[string]string{}, wake: make(chan struct{}, 1),
+		memory: opts.Memory, faults: map[string]string{}, wake: make(chan struct{}, 1),
 	}
 	l.metrics = newMetrics(opts.Metrics, l.Snapshot)
 	l.policy.Store(&opts.Policy)
-	l.snapshot.Store(&Snapshot{State: opts.State, Policy: opts.Policy})
+	l.snapshot.Store(&Snapshot{State: opts.Memory.State, Policy: opts.Policy})
 	return l
 }
 
@@ -178,15 +188,15 @@ func (l *Loop) tick(ctx context.Context) {
 		return // the watchdog is stopping: a poll cut short is no observation
 	}
 	policy := l.Policy()
-	next, decision, explain := l.opts.Mind(policy, l.state, o)
-	s := scene{before: l.state, after: next, decision: decision, explain: explain, was: l.explain, commands: o.Commands}
+	next, decision, explain := l.opts.Mind(policy, l.memory.State, o)
+	s := scene{before: l.memory.State, after: next, decision: decision, explain: explain, was: l.explain, commands: o.Commands}
 	first := l.ticks == 0
 	l.ticks++
-	l.state, l.explain = next, explain
+	l.memory.State, l.explain = next, explain
 	if o.Report != nil {
-		l.last = o.Report
+		l.last, l.memory.Process = o.Report, remedy.ProcessOf(o.Report)
 	}
-	saved := l.save(next)
+	saved := l.save()
 	l.tell(s, first)
 	if saved {
 		l.opts.Inbox.settle(commands, decision, explain)
@@ -203,7 +213,7 @@ func (l *Loop) tick(ctx context.Context) {
 func (l *Loop) show(o decide.Observation, d decide.Decision, p decide.Policy) {
 	was := l.Snapshot()
 	now := &Snapshot{
-		At: o.Clock.Wall, Observation: o, State: l.state, Decision: d, Explain: l.explain, Policy: p,
+		At: o.Clock.Wall, Observation: o, State: l.memory.State, Decision: d, Explain: l.explain, Policy: p,
 		LastReport: l.last, LastReportAt: was.LastReportAt,
 	}
 	if o.Report != nil {
@@ -233,9 +243,9 @@ func (l *Loop) observe(ctx context.Context, commands []pending) decide.Observati
 	return o
 }
 
-// save puts the state on disk and tells whether it is there.
-func (l *Loop) save(s decide.State) bool {
-	err := l.opts.Store.Save(s)
+// save puts the memory on disk and tells whether it is there.
+func (l *Loop) save() bool {
+	err := l.opts.Store.Save(l.memory)
 	l.metrics.saved(err)
 	l.stateError = ""
 	if err != nil {
@@ -250,7 +260,7 @@ func (l *Loop) act(ctx context.Context, d decide.Decision) {
 	switch d.Verb {
 	case decide.Start, decide.Continue:
 		if d.Action != nil && !d.Action.Ghost {
-			l.runner.order(ctx, *d.Action, l.last)
+			l.runner.order(ctx, *d.Action, l.memory.Process)
 		}
 	case decide.Abort:
 		l.runner.abort()
@@ -267,87 +277,4 @@ func (l *Loop) refuse(d decide.Decision) {
 		ActionID: d.Action.ID, Step: d.Action.Step, Rung: d.Action.Rung, Outcome: decide.StepFailed,
 		Text: "not begun, because the state could not be saved: " + l.stateError,
 	}
-}
-
-// tell writes what is new to the journal and to the log, and hands on notes.
-func (l *Loop) tell(s scene, first bool) {
-	entries := story(s)
-	if first && s.before.Action != nil {
-		entries = slices.Insert(entries, 0, journal.Entry{
-			Event: EventRemark, ActionID: s.before.Action.ID, Step: string(s.before.Action.Step),
-			Sentence: "found an unfinished " + string(s.before.Action.Kind) + " at step " + string(s.before.Action.Step),
-		})
-	}
-	for _, e := range entries {
-		l.record(e)
-		l.say(e, anyFires(s.after))
-	}
-	for _, n := range s.decision.Notes {
-		if l.opts.Notify != nil {
-			l.opts.Notify(n)
-		}
-	}
-}
-
-func anyFires(s decide.State) bool {
-	for _, r := range s.Rules {
-		if r.Fires {
-			return true
-		}
-	}
-	return false
-}
-
-// say writes an entry to the log; alarm makes it louder that something is not done.
-func (l *Loop) say(e journal.Entry, alarm bool) {
-	entry := l.log.WithField("event", e.Event)
-	for name, value := range map[string]string{"action": e.ActionID, "step": e.Step, "rule": e.Rule, "by": e.By, "key": e.Key} {
-		if value != "" {
-			entry = entry.WithField(name, value)
-		}
-	}
-	switch {
-	case e.Severity == string(decide.Page):
-		entry.Error(e.Sentence)
-	case e.Severity == string(decide.Warning), e.Event == EventRuleFire, e.Event == EventBlocked && alarm:
-		entry.Warn(e.Sentence)
-	default:
-		entry.Info(e.Sentence)
-	}
-}
-
-// record appends to the journal. A journal that cannot be written is said, and
-// does not keep the watchdog from protecting the collector: what it must
-// remember is in the state.
-func (l *Loop) record(e journal.Entry) {
-	clock := l.opts.Clock()
-	e.At, e.Boot = clock.Wall.UTC(), clock.BootID
-	err := l.opts.Journal.Append(e)
-	l.metrics.journaled(err)
-	l.fault("journal", err, "the journal cannot be written, decisions are in this log only", "the journal can be written again")
-}
-
-// Note tells something that is not of the loop's own making: the start of the
-// watchdog, a new policy, a person's note. It may be called while Run runs.
-func (l *Loop) Note(event, by, sentence string) error {
-	clock := l.opts.Clock()
-	e := journal.Entry{At: clock.Wall.UTC(), Boot: clock.BootID, Event: event, By: by, Sentence: sentence}
-	l.say(e, false)
-	return l.opts.Journal.Append(e)
-}
-
-// fault says a trouble of the watchdog itself when it begins, changes and ends.
-func (l *Loop) fault(what string, err error, begins, ends string) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch was := l.faults[what]; {
-	case text == was:
-	case text == "":
-		l.log.WithField("event", EventFault).Info(ends)
-	default:
-		l.log.WithField("event", EventFault).WithError(err).Error(begins)
-	}
-	l.faults[what] = text
 }

@@ -21,6 +21,7 @@ import (
 	"spillway/watchdog/internal/collectortest"
 	"spillway/watchdog/internal/decide"
 	"spillway/watchdog/internal/journal"
+	"spillway/watchdog/internal/process"
 )
 
 func TestMain(m *testing.M) {
@@ -77,11 +78,11 @@ func (b *bench) Observe(context.Context) decide.Observation {
 	return decide.Observation{Reach: decide.ReachOK, Report: &healthapi.Report{Mode: "primary", BootID: "b"}}
 }
 
-func (b *bench) Save(s decide.State) error {
+func (b *bench) Save(m Memory) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.saveErr == nil && s.Action != nil {
-		b.events = append(b.events, "saved "+string(s.Action.Step))
+	if b.saveErr == nil && m.Action != nil {
+		b.events = append(b.events, "saved "+string(m.Action.Step))
 	}
 	return b.saveErr
 }
@@ -98,7 +99,7 @@ func (b *bench) Append(e journal.Entry) error {
 	return b.writeErr
 }
 
-func (b *bench) Do(ctx context.Context, a decide.Action, _ *healthapi.Report) decide.Result {
+func (b *bench) Do(ctx context.Context, a decide.Action, _ process.Identity) decide.Result {
 	b.note("did " + string(a.Step))
 	b.mu.Lock()
 	doing := b.doing
@@ -140,7 +141,7 @@ func newBench(t *testing.T, m Mind) *bench {
 	begun := time.Now()
 	dir := t.TempDir()
 	b.Loop = New(Options{
-		Policy: decide.DefaultPolicy(), State: decide.State{Schema: decide.Schema},
+		Policy: decide.DefaultPolicy(), Memory: Memory{State: decide.State{Schema: decide.Schema}},
 		Mind: func(p decide.Policy, s decide.State, o decide.Observation) (decide.State, decide.Decision, decide.Explain) {
 			b.set(func() { b.seen = append(b.seen, o) })
 			return m(p, s, o)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"spillway/shared/healthapi"
 	"spillway/shared/mode"
 	"spillway/watchdog/internal/decide"
+	"spillway/watchdog/internal/process"
 	"spillway/watchdog/internal/remedy"
 )
 
@@ -25,14 +25,14 @@ type Executor struct {
 }
 
 // Do does the step that a is at and tells how it went. It returns by the end of
-// ctx, which carries the step's deadline. last is the last good report, nil when
-// there was none.
-func (e *Executor) Do(ctx context.Context, a decide.Action, last *healthapi.Report) decide.Result {
-	outcome, text, file := e.do(ctx, a, last)
+// ctx, which carries the step's deadline. known is the collector's process as last
+// seen, zero when it never was.
+func (e *Executor) Do(ctx context.Context, a decide.Action, known process.Identity) decide.Result {
+	outcome, text, file := e.do(ctx, a, known)
 	return decide.Result{ActionID: a.ID, Step: a.Step, Rung: a.Rung, Outcome: outcome, Text: text, File: file}
 }
 
-func (e *Executor) do(ctx context.Context, a decide.Action, last *healthapi.Report) (decide.Outcome, string, mode.File) {
+func (e *Executor) do(ctx context.Context, a decide.Action, known process.Identity) (decide.Outcome, string, mode.File) {
 	switch a.Step {
 	case decide.Flush:
 		flushed, err := remedy.Flush(ctx, e.Admin, e.Signals)
@@ -43,7 +43,7 @@ func (e *Executor) do(ctx context.Context, a decide.Action, last *healthapi.Repo
 	case decide.ModeWritten:
 		return e.writeMode(a)
 	case decide.Switch:
-		return e.switchOver(ctx, a, last)
+		return e.switchOver(ctx, a, known)
 	case decide.Claimed, decide.Verify, decide.Done:
 		// The token is paid in the state that is saved already, and whether it
 		// worked is seen in the reports: there is nothing to do.
@@ -81,7 +81,7 @@ func (e *Executor) by(a decide.Action) string {
 // switchOver makes the collector run what the mode file says, by the rung that
 // was chosen. When the collector is another process already than the one the
 // action began with, somebody has restarted it and nothing is sent.
-func (e *Executor) switchOver(ctx context.Context, a decide.Action, last *healthapi.Report) (decide.Outcome, string, mode.File) {
+func (e *Executor) switchOver(ctx context.Context, a decide.Action, known process.Identity) (decide.Outcome, string, mode.File) {
 	// A hung collector must not use up the time of its own restart.
 	brief, cancel := context.WithTimeout(ctx, e.Patience)
 	defer cancel()
@@ -89,13 +89,10 @@ func (e *Executor) switchOver(ctx context.Context, a decide.Action, last *health
 		if a.BaseBootID != "" && now.BootID != a.BaseBootID && now.Mode == string(a.Target) {
 			return decide.StepOK, fmt.Sprintf("the collector was restarted already and runs %s", now.Mode), mode.File{}
 		}
-		last = now
+		known = remedy.ProcessOf(now)
 	}
 	order := remedy.Order{
-		ActionID: a.ID, Mode: a.Target, Fresh: a.Kind == decide.RestartSame, By: e.by(a), Reason: a.Reason,
-	}
-	if last != nil {
-		order.Process = remedy.ProcessOf(last)
+		ActionID: a.ID, Mode: a.Target, Fresh: a.Kind == decide.RestartSame, By: e.by(a), Reason: a.Reason, Process: known,
 	}
 	text, err := e.climb(ctx, a.Rung, order)
 	switch {

@@ -34,11 +34,11 @@ func TestExecutor_knowsEveryStepAndRungThatCanBeOrdered(t *testing.T) {
 	c := collectortest.Start(t, true, collectortest.Options{})
 	for _, s := range decide.Steps() {
 		a := decide.Action{ID: "a1", Step: s.Step, Rung: decide.RungLive, Target: mode.Fallback, Reason: "x"}
-		if r := executor(c).Do(t.Context(), a, nil); s.Ordered && r.Outcome != decide.StepOK {
+		if r := executor(c).Do(t.Context(), a, process.Identity{}); s.Ordered && r.Outcome != decide.StepOK {
 			t.Errorf("%s: got %+v", s.Step, r)
 		}
 	}
-	if r := executor(c).Do(t.Context(), decide.Action{Step: "dance"}, nil); r.Outcome != decide.StepFailed {
+	if r := executor(c).Do(t.Context(), decide.Action{Step: "dance"}, process.Identity{}); r.Outcome != decide.StepFailed {
 		t.Errorf("an unknown step: got %+v", r)
 	}
 }
@@ -52,7 +52,7 @@ func TestExecutor_aHungCollectorCostsItsRestartNoTime(t *testing.T) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	r := executor(c).Do(ctx, decide.Action{Kind: decide.RestartSame, Step: decide.Switch, Rung: decide.RungRestart, Target: mode.Primary, BaseBootID: before.BootID}, before)
+	r := executor(c).Do(ctx, decide.Action{Kind: decide.RestartSame, Step: decide.Switch, Rung: decide.RungRestart, Target: mode.Primary, BaseBootID: before.BootID}, remedy.ProcessOf(before))
 	if r.Outcome != decide.StepOK {
 		t.Errorf("got %+v", r)
 	}
@@ -66,7 +66,7 @@ func TestExecutor_writesTheModeFileOnce(t *testing.T) {
 	e := executor(c)
 	a := decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Reason: "a test"}
 	for what, rev := range map[string]int64{"first": 1, "again, as after a crash": 1} {
-		r := e.Do(t.Context(), a, nil)
+		r := e.Do(t.Context(), a, process.Identity{})
 		if r.Outcome != decide.StepOK || r.File.Rev != rev || r.File.Mode != mode.Fallback || r.File.By != "watchdog test" {
 			t.Errorf("%s: got %+v", what, r)
 		}
@@ -76,7 +76,7 @@ func TestExecutor_writesTheModeFileOnce(t *testing.T) {
 func TestExecutor_neverOverwritesWhatAPersonWrote(t *testing.T) {
 	c := collectortest.Start(t, false, collectortest.Options{})
 	c.SetMode(mode.File{Mode: mode.Primary, By: "person alice", Reason: "no"})
-	r := executor(c).Do(t.Context(), decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Reason: "a test"}, nil)
+	r := executor(c).Do(t.Context(), decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Reason: "a test"}, process.Identity{})
 	if r.Outcome != decide.StepConflict || !strings.Contains(r.Text, "person alice") || r.File.By != "person alice" {
 		t.Errorf("got %+v", r)
 	}
@@ -87,7 +87,7 @@ func TestExecutor_neverOverwritesWhatAPersonWrote(t *testing.T) {
 
 func TestExecutor_writesThePinInThePersonsName(t *testing.T) {
 	c := collectortest.Start(t, false, collectortest.Options{})
-	r := executor(c).Do(t.Context(), decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Pinned: true, By: "person bob", Reason: "drill"}, nil)
+	r := executor(c).Do(t.Context(), decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Pinned: true, By: "person bob", Reason: "drill"}, process.Identity{})
 	if r.Outcome != decide.StepOK || !r.File.Pinned || r.File.By != "person bob" || r.File.Reason != "drill" {
 		t.Errorf("got %+v", r)
 	}
@@ -97,7 +97,7 @@ func TestExecutor_saysWhyTheModeFileCannotBeWritten(t *testing.T) {
 	c := collectortest.Start(t, false, collectortest.Options{})
 	e := executor(c)
 	e.ModePath = "/proc/no/mode.json"
-	r := e.Do(t.Context(), decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Reason: "x"}, nil)
+	r := e.Do(t.Context(), decide.Action{ID: "a1", Step: decide.ModeWritten, Target: mode.Fallback, Reason: "x"}, process.Identity{})
 	if r.Outcome != decide.StepFailed || r.Text == "" {
 		t.Errorf("got %+v", r)
 	}
@@ -110,7 +110,7 @@ func TestExecutor_switchesByEveryRung(t *testing.T) {
 			before := report(t, c)
 			c.SetMode(mode.File{Mode: mode.Fallback, By: "watchdog test", Reason: "x"})
 			a := decide.Action{ID: "a1", Kind: decide.Divert, Step: decide.Switch, Rung: rung, Target: mode.Fallback, BaseBootID: before.BootID, Reason: "x"}
-			r := executor(c).Do(t.Context(), a, before)
+			r := executor(c).Do(t.Context(), a, remedy.ProcessOf(before))
 			if r.Outcome != decide.StepOK || r.Text == "" || r.ActionID != "a1" || r.Rung != rung {
 				t.Fatalf("got %+v", r)
 			}
@@ -128,11 +128,11 @@ func TestExecutor_sendsNothingWhenItIsDoneAlready(t *testing.T) {
 	c.SetMode(mode.File{Mode: mode.Fallback, By: "watchdog test", Reason: "x"})
 	a := decide.Action{ID: "a1", Kind: decide.Divert, Step: decide.Switch, Rung: decide.RungRestart, Target: mode.Fallback, BaseBootID: before.BootID, Reason: "x"}
 	e := executor(c)
-	if r := e.Do(t.Context(), a, before); r.Outcome != decide.StepOK {
+	if r := e.Do(t.Context(), a, remedy.ProcessOf(before)); r.Outcome != decide.StepOK {
 		t.Fatalf("got %+v", r)
 	}
 	c.Await("it runs the fallback", func(r *healthapi.Report) bool { return r.Mode == "fallback" })
-	r := e.Do(t.Context(), a, before) // as a watchdog does that died before it heard of it
+	r := e.Do(t.Context(), a, remedy.ProcessOf(before)) // as a watchdog does that died before it heard of it
 	if r.Outcome != decide.StepOK || !strings.Contains(r.Text, "restarted already") {
 		t.Errorf("got %+v", r)
 	}
@@ -148,7 +148,7 @@ func TestExecutor_aRungThatCannotBeUsedFails(t *testing.T) {
 		{Step: decide.Switch, Rung: "prayer"},
 		{Step: decide.Switch, Rung: decide.RungLive, Kind: decide.RestartSame},
 	} {
-		if r := executor(c).Do(t.Context(), a, nil); r.Outcome != decide.StepFailed || !strings.Contains(r.Text, "cannot be used here") {
+		if r := executor(c).Do(t.Context(), a, process.Identity{}); r.Outcome != decide.StepFailed || !strings.Contains(r.Text, "cannot be used here") {
 			t.Errorf("%s: got %+v", a.Rung, r)
 		}
 	}
@@ -167,7 +167,7 @@ func TestExecutor_aPersonsOrderToTheSupervisorIsAConflict(t *testing.T) {
 	c := collectortest.Start(t, false, collectortest.Options{})
 	e := executor(c)
 	e.Restarter = canceled{}
-	if r := e.Do(t.Context(), decide.Action{Step: decide.Switch, Rung: decide.RungRestart}, nil); r.Outcome != decide.StepConflict {
+	if r := e.Do(t.Context(), decide.Action{Step: decide.Switch, Rung: decide.RungRestart}, process.Identity{}); r.Outcome != decide.StepConflict {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -178,7 +178,7 @@ func TestExecutor_flushIsSkippedWithAReasonWhenNobodyAnswers(t *testing.T) {
 	if _, err := remedy.Kill(t.Context(), remedy.Direct{}, c.Identity()); err != nil {
 		t.Fatal(err)
 	}
-	r := e.Do(t.Context(), decide.Action{Step: decide.Flush}, nil)
+	r := e.Do(t.Context(), decide.Action{Step: decide.Flush}, process.Identity{})
 	if r.Outcome != decide.StepSkipped || !strings.HasPrefix(r.Text, "no flush: ") {
 		t.Errorf("got %+v", r)
 	}

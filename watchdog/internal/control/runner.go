@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
-	"spillway/shared/healthapi"
 	"spillway/watchdog/internal/decide"
+	"spillway/watchdog/internal/process"
 )
 
-// Doer does one step of an action and returns by the end of ctx.
+// Doer does one step of an action and returns by the end of ctx. known is the
+// collector's process as last seen, zero when it never was.
 type Doer interface {
-	Do(ctx context.Context, a decide.Action, last *healthapi.Report) decide.Result
+	Do(ctx context.Context, a decide.Action, known process.Identity) decide.Result
 }
 
 // runner runs steps one at a time, apart from the loop, which never waits for
@@ -49,7 +50,7 @@ func newRunner(doer Doer) *runner {
 
 // order begins the step that a is at, unless it is being done already. The
 // result is sent on results unless ctx, the loop's own, ends before.
-func (r *runner) order(ctx context.Context, a decide.Action, last *healthapi.Report) {
+func (r *runner) order(ctx context.Context, a decide.Action, known process.Identity) {
 	if keyOf(a) == r.key {
 		return
 	}
@@ -62,7 +63,7 @@ func (r *runner) order(ctx context.Context, a decide.Action, last *healthapi.Rep
 		defer cancel()
 		<-before
 		begun := time.Now()
-		done := finished{action: a, result: r.doer.Do(stepCtx, a, last)}
+		done := finished{action: a, result: r.doer.Do(stepCtx, a, known)}
 		done.took = time.Since(begun)
 		select {
 		case r.results <- done:

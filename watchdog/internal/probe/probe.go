@@ -24,6 +24,7 @@ import (
 	"spillway/shared/healthapi"
 	"spillway/watchdog/internal/admin"
 	"spillway/watchdog/internal/decide"
+	"spillway/watchdog/internal/process"
 )
 
 // Reporter asks for one health report. An error is a failed poll.
@@ -44,6 +45,8 @@ type Options struct {
 	Metrics    prometheus.Registerer
 	// Last is what an earlier run saw last, so that an old report is known as one.
 	Last decide.Seen
+	// Process is the collector as an earlier run saw it last; zero when none did.
+	Process process.Identity
 }
 
 // Prober observes one collector. One goroutine observes.
@@ -65,6 +68,7 @@ func New(cfg Config, opts Options) *Prober {
 	p := &Prober{
 		cfg: cfg, opts: opts, public: newPublicPort(cfg.PublicAddress),
 		metrics: newMetrics(opts.Metrics), bootID: opts.Last.BootID, seq: opts.Last.Seq,
+		process: processWitness{id: opts.Process},
 	}
 	p.SetTimeout(opts.Timeout)
 	return p
