@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"spillway/collector/internal/config"
@@ -50,27 +51,49 @@ func (a *App) reloadConfig() error {
 	if set.Primary.DataDir != old.Primary.DataDir {
 		return fmt.Errorf("data_dir changed from %s to %s: that needs a restart", old.Primary.DataDir, set.Primary.DataDir)
 	}
-	made, err := makeSinks(set, a.log, a.registry)
-	if err != nil {
-		return err
+	made := a.currentSinks()
+	if !sameSinks(old, set) {
+		if made, err = makeSinks(set, a.log, a.registry); err != nil {
+			return err
+		}
 	}
 	runs := a.mode()
 	cfg := set.Primary
 	if runs == mode.Fallback && set.Fallback != nil {
 		cfg = *set.Fallback
 	}
+	before := a.currentSinks()
 	if err := errors.Join(a.server.SetConfig(cfg.HTTP), a.admin.Reload(), logsetup.SetLevel(a.log, cfg.Log.Level)); err != nil {
-		return errors.Join(err, made.close())
+		if made != before {
+			err = errors.Join(err, made.close())
+		}
+		return err
 	}
 	a.mu.Lock()
-	before := a.sinks
 	a.set, a.sinks = set, made
 	a.mu.Unlock()
+	if made == before {
+		return nil
+	}
 	a.checks.replace(made.checkFallback())
 	// The old sinks are closed once nothing writes to them; what a write loses by
 	// that is sent again to the new ones.
 	err = a.applyMode(context.Background(), runs)
 	return errors.Join(err, before.close())
+}
+
+// sameSinks says whether the sinks can stay as they are: a probe of the primary
+// then keeps the evidence it has. A file of certificates may have changed though
+// its name has not.
+func sameSinks(a, b config.Set) bool {
+	if (a.Fallback == nil) != (b.Fallback == nil) {
+		return false
+	}
+	same := func(a, b config.Config) bool {
+		s := b.Sink
+		return a.Instance == b.Instance && reflect.DeepEqual(a.Sink, s) && s.Kinesis.AWS.CAFile == "" && s.S3.AWS.CAFile == ""
+	}
+	return same(a.Primary, b.Primary) && (a.Fallback == nil || same(*a.Fallback, *b.Fallback))
 }
 
 // applyMode makes both lanes deliver where the mode says.
