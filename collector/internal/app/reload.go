@@ -63,7 +63,15 @@ func (a *App) reloadConfig() error {
 		cfg = *set.Fallback
 	}
 	before := a.currentSinks()
-	if err := errors.Join(a.server.SetConfig(cfg.HTTP), a.admin.Reload(), logsetup.SetLevel(a.log, cfg.Log.Level)); err != nil {
+	// The token and the level do no harm if the step behind them is refused.
+	err = a.admin.Reload()
+	if err == nil {
+		err = logsetup.SetLevel(a.log, cfg.Log.Level)
+	}
+	if err == nil {
+		err = a.server.SetConfig(cfg.HTTP)
+	}
+	if err != nil {
 		if made != before {
 			err = errors.Join(err, made.close())
 		}
