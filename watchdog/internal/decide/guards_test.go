@@ -1,0 +1,163 @@
+package decide_test
+
+import (
+	"testing"
+	"time"
+
+	"spillway/shared/healthapi"
+	"spillway/shared/mode"
+	"spillway/watchdog/internal/decide"
+)
+
+func TestGuardFresh_afterAHoleThreeLooksComeFirst(t *testing.T) {
+	s := settled(t)
+	s.up, s.restartsItself = false, false
+	s.until(2*time.Minute, "nearly fires", func() bool { return s.rule("unreachable").Evidence >= 85*time.Second })
+	s.boot += 5 * time.Minute
+	s.wall = s.wall.Add(5 * time.Minute)
+	s.tick() // dropped
+	s.tick()
+	s.tick()
+	s.wantNoStart()
+	s.wantBlocked("fresh")
+	s.tick()
+	s.wantStarts(decide.RestartSame)
+}
+
+func TestGuardContact_watchdogFirstCollectorSecond(t *testing.T) {
+	s := settled(t)
+	s.p.Rules.Unreachable.For = 20 * time.Second
+	s.up, s.restartsItself = false, false
+	s.died(time.Hour)
+	s.run(50 * time.Second)
+	s.wantNoStart()
+	s.wantBlocked("first_contact")
+	s.run(20 * time.Second)
+	s.wantStarts(decide.RestartSame)
+}
+
+func TestGuardWell_noReturnWhileARuleFires(t *testing.T) {
+	s := fallenBack(t)
+	s.kinesis = true
+	s.tweak = func(r *healthapi.Report) {
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds, r.Drain.ETASeconds = 1000, ptr(700.0), nil
+		r.Sink.LastWriteAgeSeconds = ptr(1.0)
+	}
+	s.run(time.Hour)
+	s.wantStarts(decide.Divert)
+	s.wantBlocked("rules")
+}
+
+func TestGuardBacklog_fallbackFirstTakesWhatWaits(t *testing.T) {
+	s := fallenBack(t)
+	s.kinesis = true
+	s.tweak = func(r *healthapi.Report) {
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds = 1e6, ptr(400.0) // no rule fires yet
+		r.Sink.LastWriteAgeSeconds = ptr(1.0)
+	}
+	s.run(time.Hour)
+	s.wantStarts(decide.Divert)
+	s.wantBlocked("backlog")
+	s.tweak = nil
+	s.untilMode(5*time.Minute, decide.Probation)
+}
+
+func TestGuardClusterPause_isRespected(t *testing.T) {
+	s := clustered(t)
+	s.cluster = &decide.Cluster{Connected: true, Mode: mode.Fallback, Epoch: 2, Paused: true}
+	s.run(10 * time.Minute)
+	s.wantNoStart()
+	s.wantBlocked("cluster_pause")
+}
+
+func TestGuardReal_dryRunDoesNotImagineAReconcile(t *testing.T) {
+	s := newSim(t)
+	s.p.DryRun = true
+	s.run(2 * time.Minute)
+	s.runs = mode.Fallback
+	s.run(10 * time.Minute)
+	if len(s.would) > 0 {
+		t.Fatalf("imagined %s", s.would[0].Reason)
+	}
+	s.wantAuthority(decide.DryRun)
+}
+
+func TestBudget_hasACeilingPerHour(t *testing.T) {
+	s := settled(t)
+	s.p.Budget = decide.BudgetPolicy{Tokens: 100, Refill: time.Second, PerHour: 4, Reserve: 1}
+	s.p.CrashLoop.Starts = 1000
+	for range 40 {
+		s.hung = true
+		s.run(2*time.Minute + 30*time.Second)
+	}
+	hour := s.started[0].StartedAt.Add(time.Hour)
+	first := 0
+	for _, a := range s.started {
+		if a.StartedAt < hour {
+			first++
+		}
+	}
+	if first != 4 {
+		t.Fatalf("%d acts within an hour, want 4", first)
+	}
+}
+
+func TestEvidence_aHoleCountsAsTwoPollsAtMost(t *testing.T) {
+	s := settled(t)
+	s.kinesis = false
+	s.until(10*time.Minute, "a first bad sample", func() bool { return s.rule("last_write_age").Evidence > 0 })
+	before := s.rule("last_write_age").Evidence
+	s.boot += time.Hour
+	s.wall = s.wall.Add(time.Hour)
+	s.tick()
+	if got := s.rule("last_write_age").Evidence - before; got > 2*s.poll {
+		t.Fatalf("an hour that nobody saw counts as %s", got)
+	}
+}
+
+func TestEvidence_timeAwayCountsAsNone(t *testing.T) {
+	s := settled(t)
+	s.kinesis = false
+	s.until(10*time.Minute, "a first bad sample", func() bool { return s.rule("last_write_age").Evidence > 0 })
+	before := s.rule("last_write_age").Evidence
+	s.died(9 * time.Second)
+	s.tick()
+	if got := s.rule("last_write_age").Evidence; got != before {
+		t.Fatalf("evidence %s after the absence, want %s", got, before)
+	}
+}
+
+func TestEvidence_timeAloneIsNotEnough(t *testing.T) {
+	s := settled(t)
+	s.p.Rules.Refusing.For = time.Second
+	s.tweak = func(r *healthapi.Report) { r.State, r.Intake.Accepting = healthapi.StateRefusing, false }
+	s.tick()
+	s.tick()
+	s.wantNoStart()
+	s.tick()
+	s.wantStarts(decide.Divert)
+}
+
+func TestStarts_oursAreNotCountedAsForeign(t *testing.T) {
+	s := fallenBack(t)
+	if got := len(s.s.Liveness.Starts); got != 0 || s.s.Liveness.StartedAt == 0 {
+		t.Fatalf("%d foreign starts after our own", got)
+	}
+}
+
+// The first objects of the fallback take a while, and the backlog of the outage
+// is old: neither is the fallback's fault.
+func TestBothFailing_isNotCalledRightAfterADivert(t *testing.T) {
+	s := settled(t)
+	s.kinesis, s.s3 = false, false
+	s.untilMode(15*time.Minute, decide.Fallback)
+	s.run(4 * time.Minute)
+	if s.noted("both_failing", decide.Page) != 0 {
+		t.Fatal("called failing before it had its time")
+	}
+	s.s3 = true
+	s.run(30 * time.Minute)
+	if s.noted("both_failing", decide.Page) != 0 {
+		t.Fatal("called failing though it works")
+	}
+}
