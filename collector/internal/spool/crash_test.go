@@ -31,7 +31,7 @@ func crashes(t *testing.T, images, faults int) {
 	t.Parallel()
 	want := *crashLives
 	if testing.Short() || raceDetector {
-		want /= 20
+		want /= 50
 	}
 	seed := *crashSeed
 	for checked := 0; checked < want; seed++ {

@@ -14,13 +14,13 @@ import (
 
 // failing makes the operations for which match holds fail, until stopped.
 func failing(fs *vfstest.FS, how vfstest.Fault, match func(vfstest.Op) bool) (stop func()) {
-	fs.Before = func(op vfstest.Op) vfstest.Fault {
+	fs.Before(func(op vfstest.Op) vfstest.Fault {
 		if match(op) {
 			return how
 		}
 		return vfstest.None
-	}
-	return func() { fs.Before = nil }
+	})
+	return func() { fs.Before(nil) }
 }
 
 func kind(kinds ...string) func(vfstest.Op) bool {
@@ -263,13 +263,13 @@ func TestLog_Append_waitingAppendsShareOneSync(t *testing.T) {
 		defer func() { _ = l.Close() }()
 		appendN(t, l, 0, 1, 10)
 		hold, syncs := make(chan struct{}), 0
-		fs.Before = func(op vfstest.Op) vfstest.Fault {
+		fs.Before(func(op vfstest.Op) vfstest.Fault {
 			if op.Kind == "sync" {
 				syncs++
 				<-hold
 			}
 			return vfstest.None
-		}
+		})
 		done := make(chan error, 65)
 		for i := range 65 {
 			go func() { done <- l.Append(context.Background(), []Record{record(i, 1000)}) }()
@@ -290,7 +290,7 @@ func TestLog_Append_waitingAppendsShareOneSync(t *testing.T) {
 		if syncs != 2 {
 			t.Errorf("%d syncs for 1 + 64 appends, want 2", syncs)
 		}
-		fs.Before = nil
+		fs.Before(nil)
 	})
 }
 
@@ -304,12 +304,12 @@ func TestLog_Append_endsWithItsContext(t *testing.T) {
 		defer func() { _ = l.Close() }()
 		appendN(t, l, 0, 1, 10)
 		hold := make(chan struct{})
-		fs.Before = func(op vfstest.Op) vfstest.Fault {
+		fs.Before(func(op vfstest.Op) vfstest.Fault {
 			if op.Kind == "sync" {
 				<-hold
 			}
 			return vfstest.None
-		}
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		done := make(chan error, 2)

@@ -73,8 +73,8 @@ func Inspect(dir string) (*Inspection, error) {
 		return nil, fmt.Errorf("inspect spool: %w", err)
 	}
 	i := &Inspection{Dir: dir, fs: fs}
-	if i.RunningPID, err = running(fs); err != nil {
-		return nil, fmt.Errorf("inspect spool %s: %w", dir, err)
+	if pid, busy := Running(dir); busy {
+		i.RunningPID = pid
 	}
 	if err := i.read(); err != nil {
 		return nil, fmt.Errorf("inspect spool %s: %w", dir, err)
@@ -82,15 +82,22 @@ func Inspect(dir string) (*Inspection, error) {
 	return i, nil
 }
 
-func running(fs vfs.FS) (pid int, err error) {
-	_, err = fs.Lock(lockName)
-	if held, ok := errors.AsType[*vfs.LockedError](err); ok {
-		if held.PID == 0 {
-			return -1, nil
-		}
-		return held.PID, nil
+// Running says whether a process has the spool in dir open, and its number, or -1
+// if that is not known. It takes nothing.
+func Running(dir string) (pid int, busy bool) {
+	fs, err := vfs.ReadOnly(dir)
+	if err != nil {
+		return 0, false
 	}
-	return 0, err
+	_, err = fs.Lock(lockName)
+	held, busy := errors.AsType[*vfs.LockedError](err)
+	if !busy {
+		return 0, false
+	}
+	if held.PID == 0 {
+		return -1, true
+	}
+	return held.PID, true
 }
 
 func (i *Inspection) read() error {

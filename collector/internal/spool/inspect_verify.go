@@ -58,7 +58,7 @@ func (i *Inspection) Verify(ctx context.Context) (Verified, error) {
 			return v, err
 		}
 	}
-	if pid, err := running(i.fs); err == nil && pid != 0 && i.RunningPID == 0 {
+	if pid, busy := Running(i.Dir); busy && i.RunningPID == 0 {
 		return v, fmt.Errorf("a collector (process %d) has opened the spool meanwhile: what was found says nothing, stop it and look again", pid)
 	}
 	return v, nil

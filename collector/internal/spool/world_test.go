@@ -57,7 +57,7 @@ func newWorld(choose vfstest.Choose, images, faults int) *world {
 func (w *world) start(fs *vfstest.FS) {
 	w.fs = fs
 	w.log = nil
-	fs.Before = w.before
+	fs.Before(w.before)
 	log, err := open("mem", w.cfg, Options{FS: fs})
 	if err != nil {
 		w.fail("open: %v", err)
@@ -292,7 +292,7 @@ func (w *world) crash() {
 	} else {
 		w.log.abort()
 	}
-	w.fs.Before = nil
+	w.fs.Before(nil)
 	image := w.fs.Crash(w.choose)
 	found := w.look(image, vfstest.Op{N: w.fs.Ops(), Kind: "end"})
 	if w.failed != "" {

@@ -48,11 +48,11 @@ var ErrInjected error = syscall.EIO
 
 // FS is the file system. Set its fields before use.
 type FS struct {
-	Before   func(Op) Fault                                 // called before each operation; may call Crash
 	ReadErr  func(name string, off int64, length int) error // called before each read
 	Capacity int64                                          // bytes that files may take; 0 is no limit
 
 	mu      sync.Mutex
+	before  func(Op) Fault
 	now     map[string]*inode // names as seen
 	durable map[string]*inode // names on stable storage
 	changes []change          // since the last SyncDir
@@ -104,6 +104,13 @@ func New() *FS {
 	return &FS{now: map[string]*inode{}, durable: map[string]*inode{}}
 }
 
+// Before makes f be called before each operation; it may call Crash. nil ends it.
+func (fs *FS) Before(f func(Op) Fault) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.before = f
+}
+
 // Ops returns how many operations there were.
 func (fs *FS) Ops() int {
 	fs.mu.Lock()
@@ -111,17 +118,18 @@ func (fs *FS) Ops() int {
 	return fs.ops
 }
 
-// begin announces an operation. It runs without the lock, so that Before may look
+// begin announces an operation. It runs without the lock, so that before may look
 // at the file system.
 func (fs *FS) begin(kind, name string) Fault {
 	fs.mu.Lock()
 	op := Op{N: fs.ops, Kind: kind, Name: name}
 	fs.ops++
+	before := fs.before
 	fs.mu.Unlock()
-	if fs.Before == nil {
+	if before == nil {
 		return None
 	}
-	return fs.Before(op)
+	return before(op)
 }
 
 // do runs an operation with its fault.
