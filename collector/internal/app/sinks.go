@@ -46,7 +46,7 @@ func makeSinks(set config.Set, log *logrus.Entry, metrics prometheus.Registerer)
 func sinksOf(cfg config.Config, log *logrus.Entry, metrics prometheus.Registerer) (map[sink.Lane]sink.Sink, error) {
 	made := map[sink.Lane]sink.Sink{}
 	for _, lane := range sink.Lanes() {
-		s, err := makeSink(cfg, lane, logsetup.Component(log, "sink").WithField("lane", lane), metrics)
+		s, err := MakeSink(cfg, lane, logsetup.Component(log, "sink").WithField("lane", lane), metrics)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("make the %s sink of the %s lane: %w", cfg.Sink.Type, lane, err), closeAll(made))
 		}
@@ -55,7 +55,9 @@ func sinksOf(cfg config.Config, log *logrus.Entry, metrics prometheus.Registerer
 	return made, nil
 }
 
-func makeSink(cfg config.Config, lane sink.Lane, log *logrus.Entry, metrics prometheus.Registerer) (sink.Sink, error) {
+// MakeSink makes the sink of a lane that the config names. It does not need its
+// destination to be there.
+func MakeSink(cfg config.Config, lane sink.Lane, log *logrus.Entry, metrics prometheus.Registerer) (sink.Sink, error) {
 	switch cfg.Sink.Type {
 	case config.Kinesis:
 		return kinesis.New(cfg.Sink.Kinesis, kinesis.Options{Lane: lane, Log: log, Metrics: metrics})
