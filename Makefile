@@ -13,7 +13,7 @@ FUZZTIME ?= 1m
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test check check-fast race fmt bench fuzz soak clean
+.PHONY: help build demo run trackers test check check-fast race fmt bench fuzz soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ demo: build ## show an outage from beginning to end on this machine, without AWS
 
 run: build ## start collector and watchdog on local stand-ins, to play with; Ctrl-C ends them
 	go run ./shared/rig/demo -bin bin run
+
+trackers: ## install the real trackers that the tests send with; they need node, python3 and chromium
+	npm ci --prefix shared/rig/trackers/node --ignore-scripts --no-audit --no-fund
+	python3 -m venv dist/python
+	dist/python/bin/pip install --quiet --disable-pip-version-check -r shared/rig/trackers/python/requirements.txt
 
 test: ## run every test
 	go test ./...

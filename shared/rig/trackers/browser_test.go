@@ -2,12 +2,14 @@ package trackers
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"spillway/shared/rig/proc"
 )
@@ -22,8 +24,8 @@ func browser(t *testing.T, chromium, collector string) *driver {
 		select {
 		case commands <- c:
 			return nil
-		case <-t.Context().Done():
-			return t.Context().Err()
+		case <-time.After(patience):
+			return errors.New("the page does not ask what to do")
 		}
 	}
 	mux := http.NewServeMux()

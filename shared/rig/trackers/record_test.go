@@ -1,6 +1,7 @@
 package trackers
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -85,6 +86,22 @@ func readRecord(data []byte) (record, error) {
 // event is one event in a tracker's own words: parameters and values.
 type event map[string]string
 
+// UnmarshalJSON takes numbers as their text: that is how trackers report them, and
+// text is what they send.
+func (e *event) UnmarshalJSON(data []byte) error {
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.UseNumber()
+	var members map[string]any
+	if err := in.Decode(&members); err != nil {
+		return err
+	}
+	*e = event{}
+	for name, value := range members {
+		(*e)[name] = fmt.Sprint(value)
+	}
+	return nil
+}
+
 // events returns the events of a record: those of the body, or that of the query.
 func (r record) events() ([]event, error) {
 	if r[fieldPath] == "/i" {
@@ -124,10 +141,10 @@ func checkEvent(e event, number int) error {
 		want = map[string]string{"e": "se", "se_ca": "shop", "se_ac": "add", "se_la": fmt.Sprintf("label %d %s", number, note), "se_pr": fmt.Sprintf("property %d", number), "se_va": fmt.Sprintf("%d.5", number)}
 	default:
 		want = map[string]string{"e": "ue"}
-		if err := checkEncoded(e["ue_px"], "unstruct_event", map[string]any{"number": float64(number), "text": note}); err != nil {
+		if err := checkJSON(e["ue_px"], e["ue_pr"], "unstruct_event", map[string]any{"number": float64(number), "text": note}); err != nil {
 			return err
 		}
-		if err := checkEncoded(e["cx"], "contexts", map[string]any{"shelf": float64(number)}); err != nil {
+		if err := checkJSON(e["cx"], e["co"], "contexts", map[string]any{"shelf": float64(number)}); err != nil {
 			return err
 		}
 	}
@@ -139,12 +156,15 @@ func checkEvent(e event, number int) error {
 	return nil
 }
 
-// checkEncoded looks for the members of the innermost data of a self-describing
-// JSON, or of the data of one in its list, in URL-safe base64.
-func checkEncoded(text, schema string, want map[string]any) error {
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+// checkJSON looks for members in the innermost data of a self-describing JSON, or
+// of one in its list. It stands in URL-safe base64, or plain.
+func checkJSON(encoded, plain, schema string, want map[string]any) error {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(encoded, "="))
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", schema, text, err)
+		return fmt.Errorf("%s %q: %w", schema, encoded, err)
+	}
+	if len(raw) == 0 {
+		raw = []byte(plain)
 	}
 	type selfDescribing struct {
 		Schema string          `json:"schema"`

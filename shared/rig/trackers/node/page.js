@@ -2,6 +2,8 @@
 // server, one for each question, and notices go back there.
 const collector = new URLSearchParams(location.search).get('collector');
 
+window.onerror = (message) => notice({ broken: message });
+
 // Notices are sent one after the other, so that they arrive in order.
 let sending = Promise.resolve();
 function notice(object) {
@@ -9,7 +11,7 @@ function notice(object) {
   return sending;
 }
 
-snowplow.newTracker('sp', collector, {
+snowplowBrowserTracking.newTracker('sp', collector, {
   appId: 'browser4',
   onRequestSuccess: (batch) => notice({ sent: batch }),
   onRequestFailure: (f) => notice({ failed: { status: f.status || 0, message: f.message, events: f.events, willRetry: f.willRetry } }),
@@ -19,12 +21,12 @@ function track(n) {
   const e = event(n);
   switch (e.kind) {
     case 'page':
-      snowplow.setCustomUrl(e.url);
-      return snowplow.trackPageView({ title: e.title });
+      snowplowBrowserTracking.setCustomUrl(e.url);
+      return snowplowBrowserTracking.trackPageView({ title: e.title });
     case 'struct':
-      return snowplow.trackStructEvent(e);
+      return snowplowBrowserTracking.trackStructEvent(e);
     default:
-      return snowplow.trackSelfDescribingEvent({ event: e.event, context: e.context });
+      return snowplowBrowserTracking.trackSelfDescribingEvent({ event: e.event, context: e.context });
   }
 }
 
@@ -32,7 +34,7 @@ const handlers = {
   track: ({ first, count }) => {
     for (let n = first; n < first + count; n++) track(n);
   },
-  flush: () => snowplow.flushBuffer(),
+  flush: () => snowplowBrowserTracking.flushBuffer(),
 };
 
 (async () => {
