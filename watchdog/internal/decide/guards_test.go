@@ -161,3 +161,41 @@ func TestBothFailing_isNotCalledRightAfterADivert(t *testing.T) {
 		t.Fatal("called failing though it works")
 	}
 }
+
+func TestEvidence_isForgottenAfterALongAbsence(t *testing.T) {
+	s := settled(t)
+	s.kinesis = false
+	s.until(10*time.Minute, "nearly fires", func() bool { return s.rule("last_write_age").Evidence >= 25*time.Second })
+	s.died(2 * time.Hour)
+	s.tick()
+	if got := s.rule("last_write_age").Evidence; got != 0 {
+		t.Fatalf("evidence %s is two hours old", got)
+	}
+}
+
+func TestVerify_holds(t *testing.T) {
+	s := settled(t)
+	s.kinesis = false
+	var seen decide.Moment
+	s.until(15*time.Minute, "fallback", func() bool {
+		if seen == 0 && s.runs == mode.Fallback && s.up {
+			seen = s.s.Now
+		}
+		return s.s.Mode.Phase == decide.Fallback
+	})
+	if held := s.s.Mode.Since.Sub(seen); held < s.p.Verify.Hold {
+		t.Fatalf("believed after %s, want %s", held, s.p.Verify.Hold)
+	}
+}
+
+// A restart that reports success and left the old process in place is no restart.
+func TestVerify_theOldProcessIsNoProofOfARestart(t *testing.T) {
+	s := settled(t)
+	s.stalledPart = 2 * time.Minute
+	s.restartTakes = 24 * time.Hour // nothing the sim does brings a new one
+	s.until(5*time.Minute, "the order", func() bool { return s.s.Action != nil && s.s.Action.Step == decide.Switch })
+	s.up, s.startingFor = true, 0
+	s.until(5*time.Minute, "the next rung", func() bool {
+		return s.s.Action != nil && s.s.Action.Rung == decide.RungTerm
+	})
+}
