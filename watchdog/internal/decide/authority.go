@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"spillway/shared/mode"
@@ -79,10 +80,8 @@ func (t *turn) forbidden(phases ...Phase) string {
 		if !ok {
 			continue
 		}
-		for _, asked := range phases {
-			if asked == p {
-				return t.describe(p, o)
-			}
+		if slices.Contains(phases, p) {
+			return t.describe(p, o)
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"spillway/shared/healthapi"
@@ -232,12 +233,7 @@ func (t *turn) canGoLive(a *Action) bool {
 	if a.Kind == Repin || a.RolledBack || t.o.Reach != ReachOK {
 		return false
 	}
-	for _, r := range t.p.Restart.Ladder {
-		if r == RungLive {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.p.Restart.Ladder, RungLive)
 }
 
 func (t *turn) hasRung(*Action) bool {

@@ -40,8 +40,8 @@ func TestGuardWell_noReturnWhileARuleFires(t *testing.T) {
 	s := fallenBack(t)
 	s.kinesis = true
 	s.tweak = func(r *healthapi.Report) {
-		r.Backlog.Events, r.Backlog.OldestAgeSeconds, r.Drain.ETASeconds = 1000, ptr(700.0), nil
-		r.Sink.LastWriteAgeSeconds = ptr(1.0)
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds, r.Drain.ETASeconds = 1000, new(700.0), nil
+		r.Sink.LastWriteAgeSeconds = new(1.0)
 	}
 	s.run(time.Hour)
 	s.wantStarts(decide.Divert)
@@ -52,8 +52,8 @@ func TestGuardBacklog_fallbackFirstTakesWhatWaits(t *testing.T) {
 	s := fallenBack(t)
 	s.kinesis = true
 	s.tweak = func(r *healthapi.Report) {
-		r.Backlog.Events, r.Backlog.OldestAgeSeconds = 1e6, ptr(400.0) // no rule fires yet
-		r.Sink.LastWriteAgeSeconds = ptr(1.0)
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds = 1e6, new(400.0) // no rule fires yet
+		r.Sink.LastWriteAgeSeconds = new(1.0)
 	}
 	s.run(time.Hour)
 	s.wantStarts(decide.Divert)

@@ -123,10 +123,7 @@ func lookDrift(t *turn) sample {
 	}
 	file := t.o.ModeFile.File.Mode
 	const still = 15 * time.Second
-	settled := t.p.Rules.Drift.For
-	if settled > still {
-		settled = still
-	}
+	settled := min(t.p.Rules.Drift.For, still)
 	drifts := mode.Mode(r.Mode) != file
 	if drifts && t.within(t.s.Mode.FileAt, settled) {
 		return sample{} // give it time to follow

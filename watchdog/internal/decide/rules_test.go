@@ -37,7 +37,7 @@ func TestRules_eachFiresOnItsOwnSickness(t *testing.T) {
 		"refusing":       {func(s *sim) { s.limitBytes = 1 << 20; s.kinesis = false }, 2 * time.Minute, true},
 		"last_write_age": {func(s *sim) { s.kinesis = false }, 6 * time.Minute, true},
 		"oldest_event_age": {func(s *sim) {
-			s.tweak = func(r *healthapi.Report) { r.Backlog.Events, r.Backlog.OldestAgeSeconds = 5, ptr(700.0) }
+			s.tweak = func(r *healthapi.Report) { r.Backlog.Events, r.Backlog.OldestAgeSeconds = 5, new(700.0) }
 		}, time.Minute, true},
 		"backlog_bytes": {func(s *sim) {
 			s.tweak = func(r *healthapi.Report) { r.Backlog.Events, r.Backlog.Bytes = 5, r.Backlog.LimitBytes/2+1 }
@@ -108,7 +108,7 @@ func TestRules_idleCollectorNeverFires(t *testing.T) {
 
 	// The first event after a quiet night, to a Kinesis that takes it.
 	s.tweak = func(r *healthapi.Report) {
-		r.Backlog.Events, r.Backlog.OldestAgeSeconds = 1, ptr(0.2)
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds = 1, new(0.2)
 	}
 	s.run(time.Minute)
 	s.wantNoStart()
@@ -117,8 +117,8 @@ func TestRules_idleCollectorNeverFires(t *testing.T) {
 func TestRules_backlogThatDrainsIsNoReason(t *testing.T) {
 	s := settled(t)
 	s.tweak = func(r *healthapi.Report) {
-		r.Backlog.Events, r.Backlog.Bytes, r.Backlog.OldestAgeSeconds = 1e6, r.Backlog.LimitBytes*6/10, ptr(1200.0)
-		r.Drain.ETASeconds = ptr(180.0)
+		r.Backlog.Events, r.Backlog.Bytes, r.Backlog.OldestAgeSeconds = 1e6, r.Backlog.LimitBytes*6/10, new(1200.0)
+		r.Drain.ETASeconds = new(180.0)
 	}
 	s.run(5 * time.Minute)
 	s.wantNoStart()
@@ -265,7 +265,7 @@ func TestWarnings_onePerEpisodeDespiteShortRecoveries(t *testing.T) {
 func TestInconsistentReport_freezesSinkRulesAndTells(t *testing.T) {
 	s := settled(t)
 	s.kinesis = false
-	s.tweak = func(r *healthapi.Report) { r.Kinesis.LastWriteAgeSeconds = ptr(-1.0) }
+	s.tweak = func(r *healthapi.Report) { r.Kinesis.LastWriteAgeSeconds = new(-1.0) }
 	s.run(20 * time.Minute)
 	s.wantNoStart()
 	if s.noted("rule/inconsistent", decide.Page) != 1 {
@@ -278,7 +278,7 @@ func TestRules_measurementsOverLabels(t *testing.T) {
 	s := settled(t)
 	s.tweak = func(r *healthapi.Report) {
 		r.State = healthapi.StateOK
-		r.Backlog.Events, r.Backlog.OldestAgeSeconds, r.Kinesis.LastWriteAgeSeconds = 10, ptr(400.0), ptr(400.0)
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds, r.Kinesis.LastWriteAgeSeconds = 10, new(400.0), new(400.0)
 	}
 	s.run(time.Minute)
 	s.wantStarts(decide.Divert)

@@ -156,8 +156,6 @@ func (s *sim) live(d time.Duration) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func (s *sim) report() *healthapi.Report {
 	s.seq++
 	r := &healthapi.Report{
@@ -168,29 +166,29 @@ func (s *sim) report() *healthapi.Report {
 			Events: int64(s.events), Bytes: int64(s.events) * eventBytes,
 			LimitBytes: s.limitBytes, DiskFreeBytes: 1 << 40,
 		},
-		Kinesis:  healthapi.Kinesis{Stream: "good", LastWriteAgeSeconds: ptr(s.sinceWrite.Seconds())},
-		Fallback: healthapi.Fallback{Configured: s.configured, Valid: true, Ready: s.s3Ready, LastCheckAt: ptr(s.wall)},
-		Sink:     healthapi.Sink{Type: "kinesis", Target: "good", LastWriteAgeSeconds: ptr(s.sinceWrite.Seconds())},
+		Kinesis:  healthapi.Kinesis{Stream: "good", LastWriteAgeSeconds: new(s.sinceWrite.Seconds())},
+		Fallback: healthapi.Fallback{Configured: s.configured, Valid: true, Ready: s.s3Ready, LastCheckAt: new(s.wall)},
+		Sink:     healthapi.Sink{Type: "kinesis", Target: "good", LastWriteAgeSeconds: new(s.sinceWrite.Seconds())},
 		Parts:    map[string]healthapi.Part{"delivery": {Alive: true, BeatAgeSeconds: s.stalledPart.Seconds()}, "spool": {Alive: true}},
 	}
 	if !s.s3Ready {
 		r.Fallback.LastError = "access denied"
 	}
 	if s.events >= 1 && s.rate > 0 {
-		r.Backlog.OldestAgeSeconds = ptr(s.events / s.rate)
+		r.Backlog.OldestAgeSeconds = new(s.events / s.rate)
 	}
 	if s.events >= 1 && (s.runs == mode.Primary && s.kinesis || s.runs == mode.Fallback && s.s3) {
-		r.Drain.ETASeconds = ptr(s.events / (4 * max(s.rate, 1)))
+		r.Drain.ETASeconds = new(s.events / (4 * max(s.rate, 1)))
 	}
 	if r.Backlog.Bytes >= s.limitBytes {
 		r.State, r.Intake.Accepting, r.Intake.Reason = healthapi.StateRefusing, false, "the spool is full"
 	}
 	if s.runs == mode.Fallback {
-		r.Sink = healthapi.Sink{Type: "s3", Target: "s3://bucket", LastWriteAgeSeconds: ptr(s.sinceS3.Seconds())}
+		r.Sink = healthapi.Sink{Type: "s3", Target: "s3://bucket", LastWriteAgeSeconds: new(s.sinceS3.Seconds())}
 		if s.probeOK > 0 {
-			r.Kinesis.Probe = healthapi.Probe{Level: 1, LastOKAt: ptr(s.lastOK), OKForSeconds: ptr(s.probeOK.Seconds())}
+			r.Kinesis.Probe = healthapi.Probe{Level: 1, LastOKAt: new(s.lastOK), OKForSeconds: new(s.probeOK.Seconds())}
 			if s.probeBroken {
-				r.Kinesis.Probe.LastOKAt = ptr(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+				r.Kinesis.Probe.LastOKAt = new(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 			}
 		}
 	}
@@ -210,7 +208,7 @@ func (s *sim) observe() decide.Observation {
 		ModeFile: decide.ModeFile{File: s.file, Err: s.fileErr, Mine: s.file.By == self},
 	}
 	if s.cluster != nil {
-		o.Cluster = ptr(*s.cluster)
+		o.Cluster = new(*s.cluster)
 	}
 	s.firstOfRun, s.commands, s.result = false, nil, nil
 	switch {

@@ -8,6 +8,7 @@ import (
 // Surroundings is what the policy has to fit in with. A value that is not known
 // is zero and is not checked.
 type Surroundings struct {
+	//lint:ignore ST1011 it is systemd's name for the setting
 	WatchdogSec        time.Duration // the supervisor's own watchdog
 	TimeoutAbort       time.Duration
 	TimeoutStop        time.Duration // before the supervisor kills

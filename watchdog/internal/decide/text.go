@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"spillway/shared/configfile"
-	"spillway/shared/mode"
 )
 
 // length writes a duration as people say it: 5m12s, 340ms.
@@ -63,21 +62,6 @@ func size(n int64) string {
 func seconds(f float64) time.Duration {
 	const most = float64(10 * 365 * 24 * time.Hour)
 	return time.Duration(min(max(f*float64(time.Second), -most), most))
-}
-
-// place names a mode for people.
-func place(m mode.Mode) string {
-	if m == mode.Fallback {
-		return "the fallback"
-	}
-	return "the primary"
-}
-
-func other(m mode.Mode) mode.Mode {
-	if m == mode.Fallback {
-		return mode.Primary
-	}
-	return mode.Fallback
 }
 
 // plural writes "1 start", "2 starts".
