@@ -52,6 +52,7 @@ func contents(t *testing.T, dir string) map[string]string {
 // A box dies during an outage and never comes back, but its disk does: whatever
 // was answered 200 is on it, can be looked at, and is delivered from it.
 func TestSpool_ofADeadBox_isDeliveredFromItsDisk(t *testing.T) {
+	t.Parallel()
 	p := start(t, pair.Options{Alone: true})
 	if err := p.CutKinesis(); err != nil {
 		t.Fatal(err)
@@ -117,6 +118,7 @@ func equal(a, b map[string]string) bool {
 // Damage on the disk costs what it hit, is named with segment and offset, and
 // does not keep the rest from being delivered.
 func TestSpool_damagedOnDisk_isVerifiedAndTheRestExported(t *testing.T) {
+	t.Parallel()
 	p := start(t, pair.Options{Alone: true})
 	if err := p.CutKinesis(); err != nil {
 		t.Fatal(err)
