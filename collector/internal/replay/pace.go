@@ -112,15 +112,18 @@ func (p *Pace) lately(now time.Time) float64 {
 	return p.taken * max(0, 1-now.Sub(p.sawAt).Seconds())
 }
 
-// grow lets a rate that throttling has cut recover: slowly, and after half a
-// minute of quiet less so.
+// grow lets a rate that throttling has cut recover, half as fast as live delivery
+// does.
 func (p *Pace) grow(now time.Time) {
 	if p.rate == 0 {
 		return
 	}
-	share := 0.01
-	if now.Sub(p.cutAt) > 30*time.Second {
-		share = 0.03
+	share := 0.05
+	switch quiet := now.Sub(p.cutAt); {
+	case quiet < 10*time.Second:
+		share = 0.01
+	case quiet < 30*time.Second:
+		share = 0.025
 	}
 	p.rate += p.rate * share * min(1, max(0, now.Sub(p.grewAt).Seconds()))
 	p.grewAt = now

@@ -52,7 +52,10 @@ type Store struct {
 
 	mu       sync.Mutex // guards what follows
 	sighting map[string]sighting
-	trouble  string // what calls failed with last; empty when they do not
+	trouble  string // what calls fail with, as it was logged; empty when they do not
+	toldAt   time.Time
+	failedAt time.Time
+	failures int // since trouble began
 }
 
 // sighting is a claim of another replayer as it was first seen to be.

@@ -18,6 +18,9 @@ const (
 	maxBackoff = 10 * time.Second
 	// patience is how long one call is tried again.
 	patience = 10 * time.Minute
+	// quiet is how long the log says nothing more of calls that fail, and how long
+	// none must have failed before it says that all is well.
+	quiet = 15 * time.Second
 )
 
 // What an answer can say besides that a call failed.
@@ -105,20 +108,23 @@ func wait(ctx context.Context, n int) {
 	}
 }
 
-// tell logs when calls begin to fail, fail otherwise, and succeed again.
+// tell logs when calls begin to fail, fail otherwise, and succeed again. A store
+// that refuses some calls and takes others does not fill the log.
 func (s *Store) tell(e *sink.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kind := ""
-	if e != nil {
-		kind = string(e.Cause) + e.Code
+	now := time.Now()
+	if e == nil {
+		if s.trouble != "" && now.Sub(s.failedAt) > quiet {
+			s.o.Log.Infof("the bucket answers again after %d failed calls", s.failures)
+			s.trouble, s.failures = "", 0
+		}
+		return
 	}
-	switch {
-	case kind == s.trouble:
-	case e != nil:
+	s.failedAt = now
+	s.failures++
+	if kind := string(e.Cause) + e.Code; kind != s.trouble && now.Sub(s.toldAt) > quiet {
+		s.trouble, s.toldAt = kind, now
 		s.o.Log.Warnf("%v; it is tried again", e)
-	default:
-		s.o.Log.Info("the bucket answers again")
 	}
-	s.trouble = kind
 }
