@@ -61,8 +61,8 @@ func (l *Log) low() (uint64, *segment) {
 	return l.tip, nil
 }
 
-// ackState gathers the marks. Between segments there is nothing left to deliver,
-// so those seqs count as acked too: a removed segment that a crash brings back is
+// ackState gathers the marks. Between segments and behind the last one there is
+// nothing left to deliver, so those seqs count as acked too: a removed segment that a crash brings back is
 // recognized. Marks for which there is no room in a slot are left out, and saved
 // once the ones before them have closed up.
 func (l *Log) ackState() ackState {
@@ -99,6 +99,7 @@ func (l *Log) ackState() ackState {
 			seq = to
 		}
 	}
+	add(before, l.tip) // of segments behind the last that were given back
 	return state
 }
 

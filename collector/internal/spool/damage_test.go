@@ -464,3 +464,48 @@ func TestOpen_says_whatStandsInTheWay(t *testing.T) {
 		}
 	}
 }
+
+// A removed segment may be back after a crash, for its removal is not synced. It
+// must be known to be acked, however many lives later.
+func TestOpen_knowsASegmentThatComesBack(t *testing.T) {
+	for _, which := range []string{first, second, third} {
+		t.Run(which, func(t *testing.T) {
+			fs := vfstest.New()
+			l := memory(t, fs, small())
+			want := appendN(t, l, 0, 6, 3000)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			number, _ := fileNumber(which, segmentSuffix)
+			from := 2 * number
+			back := fs.Content(which)
+			for range 3 {
+				l = memory(t, fs, small())
+				got := all(t, l)
+				l.Ack(got[from].Seq)
+				if len(got) == 6 {
+					l.Ack(got[from+1].Seq)
+				}
+				if err := l.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				l.abort()
+				if fs.Content(which) != nil {
+					t.Fatal("not given back")
+				}
+				if len(got) == 6 {
+					want = append(want[:from:from], want[from+2:]...)
+					from = 0
+				} else {
+					want = want[1:]
+				}
+			}
+			fs.Put(which, back)
+			l = memory(t, fs, small())
+			same(t, all(t, l), want)
+			if s := l.Stats(); s.MissingSegments > 0 || s.Events != 2 {
+				t.Fatalf("stats %+v", s)
+			}
+		})
+	}
+}
