@@ -50,8 +50,10 @@ check: check-fast ## all of check-fast, the architecture, every test under the r
 fmt: ## format all Go files
 	gofmt -w $$(git ls-files --cached --others --exclude-standard '*.go')
 
-bench: ## run the benchmarks; BENCH=Append narrows them
+bench: build ## run the benchmarks; then the collector beside a bare server, and its start with 1 GiB of backlog
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	go run ./shared/rig/bench -bin bin
+	go run ./shared/rig/bench -bin bin backlog
 
 fuzz: ## run every fuzz target for FUZZTIME (1m)
 	@for pkg in $$(go list ./...); do \
