@@ -29,7 +29,7 @@ func forecast(r *rand.Rand, month time.Duration) []trouble {
 		t := trouble{at: at}
 		switch n := r.IntN(100); {
 		case n < 12:
-			t.kind, t.length = "outage", minutes(8, 60)
+			t.kind, t.length = "outage", minutes(12, 60)
 		case n < 16:
 			t.kind, t.length = "outage", minutes(60, 5*60)
 		case n < 40:
@@ -66,7 +66,7 @@ func TestMonth_switchesAreTheOutagesThatDeserveOne(t *testing.T) {
 			const month = 30 * 24 * time.Hour / 3 // ten days each, a month in all
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := newSim(t)
-			s.poll = 30 * time.Second
+			s.poll = time.Minute // fewer turns; the thresholds are the usual ones
 			s.p.Poll.Interval = s.poll
 			s.rate = 50
 			want := map[decide.Kind]int{}

@@ -1,7 +1,6 @@
 package decide_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -281,15 +280,4 @@ func TestStopping_collectorIsLeftToStop(t *testing.T) {
 	s.tweak = func(r *healthapi.Report) { r.State = healthapi.StateStopping; r.Intake.Accepting = false }
 	s.run(5 * time.Minute)
 	s.wantNoStart()
-}
-
-func TestExplain_everyBlockIsASentence(t *testing.T) {
-	for id, story := range rows {
-		s := story(t)
-		for _, b := range s.explain.BlockedBy {
-			if !strings.Contains(b.Text, " ") || b.Guard == "" || b.Edge == "" {
-				t.Errorf("%s: %+v", id, b)
-			}
-		}
-	}
 }

@@ -268,12 +268,12 @@ func (s *sim) see(o decide.Observation) {
 	if s.decision.Would != nil {
 		s.would = append(s.would, *s.decision.Would)
 	}
-	s.check(before, o)
+	s.check(before)
 	s.execute()
 }
 
 // check asserts what must hold in every turn, whatever is tested.
-func (s *sim) check(before decide.State, o decide.Observation) {
+func (s *sim) check(before decide.State) {
 	s.t.Helper()
 	d := s.decision
 	if s.s.Budget.Tokens < 0 || len(s.s.Budget.Spent) > s.p.Budget.PerHour {
@@ -293,6 +293,11 @@ func (s *sim) check(before decide.State, o decide.Observation) {
 	if d.Verb == decide.Start && before.Action != nil && d.Action.ID == before.Action.ID {
 		s.t.Fatalf("action %s began twice", d.Action.ID)
 	}
+	for _, b := range s.explain.BlockedBy {
+		if !strings.Contains(b.Text, " ") || b.Guard == "" || b.Edge == "" {
+			s.t.Fatalf("a block that is no sentence: %+v", b)
+		}
+	}
 	if s.explain.Next == "" || s.explain.Summary == "" {
 		s.t.Fatalf("explanation with a hole: %+v", s.explain)
 	}
@@ -308,7 +313,6 @@ func (s *sim) check(before decide.State, o decide.Observation) {
 			}
 		}
 	}
-	_ = o
 }
 
 // execute does the step that was ordered, at once.
