@@ -144,11 +144,12 @@ func (l *Log) flush() error {
 	return nil
 }
 
+var zeros [blockSize]byte // padding
+
 // sync makes what the group added to t durable, up to the end of the block: the
 // next group begins with the next block.
 func (l *Log) sync(t *tail) error {
 	if pad := roundUp(t.end) - t.end; pad > 0 {
-		var zeros [blockSize]byte
 		if _, err := t.file.WriteAt(zeros[:pad], t.end); err != nil {
 			return trouble("write", t.seg.name(), err)
 		}
