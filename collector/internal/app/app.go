@@ -235,6 +235,9 @@ func (a *App) announce() {
 	if a.set.Paths.Primary == "" {
 		a.log.WithField("dir", a.set.Primary.Files().Dir).Warn("no config is given: events go to files in this directory; name a config with --config")
 	}
+	if a.set.Fallback == nil && a.set.Primary.Stop.Evacuate {
+		a.log.Warn("stop.evacuate is set but no fallback config is given: at a stop during an outage events stay on this disk")
+	}
 	if a.set.Fallback == nil && a.set.Primary.Sink.Type == config.Kinesis {
 		a.log.Warn("no fallback config is given: while Kinesis is away events only wait on disk")
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -16,8 +17,8 @@ import (
 
 // Run serves until ctx ends, then stops gracefully: /readyz says 503, requests
 // are taken for stop.grace, those under way are answered, what can be delivered
-// is, and the rest stays in the spool. It returns nil after a clean stop. It is
-// called once.
+// is, and the rest stays in the spool. It returns nil after a clean stop, which
+// with stop.evacuate is one that left nothing behind. It is called once.
 func (a *App) Run(ctx context.Context) error {
 	life := context.WithoutCancel(ctx) // parts stop in order, not all at once
 	delivering := lifecycle.NewGroup(life)
@@ -35,6 +36,7 @@ func (a *App) Run(ctx context.Context) error {
 		delivering.Go("delivery "+string(name), a.lanes[name].forwarder.Run)
 	}
 	a.stack.OnStop("delivery", func(context.Context) error { return delivering.Stop() })
+	a.stack.OnStop("evacuation", a.evacuate)
 
 	serving.Go("public listener", func(context.Context) error { return a.server.Serve(a.public) })
 	a.stack.OnStop("public listener", a.server.Shutdown)
@@ -78,8 +80,12 @@ func (a *App) stop(ctx context.Context) error {
 	defer cancel()
 	err := a.stack.Stop(ctx)
 	left := a.backlog()
-	a.log.WithFields(logrus.Fields{"took": time.Since(begun).Round(time.Millisecond).String(), "kept_events": left.Events, "kept_bytes": left.Bytes}).
-		Info("collector stopped; what is kept is on disk and delivered after the next start")
+	log := a.log.WithFields(logrus.Fields{"took": time.Since(begun).Round(time.Millisecond).String(), "kept_events": left.Events, "kept_bytes": left.Bytes})
+	if cfg.Evacuate && left.Events > 0 {
+		log.Error("collector stopped; what is kept is lost if the disk goes with this box: keep the disk and run `spillway-collector spool export`")
+		return errors.Join(err, fmt.Errorf("stop.evacuate: %w: %d are on its disk", errLeftBehind, left.Events))
+	}
+	log.Info("collector stopped; what is kept is on disk and delivered after the next start")
 	return err
 }
 

@@ -67,6 +67,12 @@ type Stop struct {
 	// what can be delivered. What cannot stays in the spool. Default 30s; the
 	// supervisor must allow more than grace and timeout together.
 	Timeout time.Duration `yaml:"timeout"`
+	// Evacuate is for boxes whose disk dies with them: at a stop what the
+	// destination in use does not take in a third of the time goes to the other one
+	// of primary and fallback. If anything stays on the disk even then, the last log
+	// line counts it and the exit code is 1. Dead letters stay. Default false: what
+	// is left waits for the next start.
+	Evacuate bool `yaml:"evacuate"`
 }
 
 // Default returns the config in which nothing is said: files under the data
