@@ -19,7 +19,7 @@ import (
 // learns of it at its next write.
 func (s *Store) Claim(ctx context.Context, e replay.Entry, marks replay.Marks, to string) (replay.Claim, error) {
 	c := &claim{store: s, marks: marks}
-	if !s.seen(marks.Claim) {
+	if !s.o.Single && !s.seen(marks.Claim) {
 		err := c.write(ctx, replay.Mark{To: to}, condition{absent: true})
 		if err == nil {
 			return c.confirm(ctx)
@@ -29,6 +29,12 @@ func (s *Store) Claim(ctx context.Context, e replay.Entry, marks replay.Marks, t
 		}
 	}
 	body, etag, err := s.get(ctx, marks.Claim)
+	if errors.Is(err, replay.ErrNoMark) && s.o.Single {
+		if err := c.write(ctx, replay.Mark{To: to}, condition{}); err != nil {
+			return nil, err
+		}
+		return c.confirm(ctx)
+	}
 	if errors.Is(err, replay.ErrNoMark) { // its owner has just finished
 		s.forget(marks.Claim)
 		return nil, s.doneOr(ctx, marks, &replay.BusyError{By: "another replayer"})
