@@ -33,7 +33,7 @@ func configCommand() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(fromHOCONCommand(), &cobra.Command{
 		Use:   "print [FILE]",
 		Short: "Print the whole config with all defaults, secrets redacted",
 		Args:  usage(cobra.MaximumNArgs(1)),
