@@ -44,6 +44,7 @@ type turn struct {
 
 	command  *Command          // being handled
 	answer   string            // to it
+	acked    bool              // a person acknowledged
 	ended    *Action           // the action that ended in this turn
 	end      End               // and how
 	want     *Action           // wanted by an edge, begun at the end of the turn

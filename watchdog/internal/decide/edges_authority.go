@@ -181,7 +181,7 @@ func (t *turn) doAck() {
 	if m.Phase == Fallback {
 		m.HoldUntil = min(m.HoldUntil, m.Since.Add(t.p.Recover.MinHold))
 	}
-	t.s.Liveness.Starts = nil
+	t.s.Liveness.Starts, t.acked = nil, true
 	if t.s.Last != nil {
 		last := *t.s.Last
 		last.Failed = 0

@@ -29,9 +29,12 @@ var livenessEdges = []Edge{
 		On: Event{"it has answered for settle and does not loop", func(t *turn) bool { return t.wellFor(t.p.Settle) && !t.looping() }}, To: Settling,
 		Effect: Effect{"tell", func(t *turn) { t.resolve("crash_loop", "the collector answers again") }},
 		Text:   "it is back"},
+	{ID: "T29b", Region: RegionLiveness, From: []Phase{Down},
+		On: Event{"a person acknowledges while it is silent", func(t *turn) bool { return t.acked && t.o.Reach != ReachOK }}, To: Suspect,
+		Text: "people want the watchdog to try again"},
 	{ID: "T27", Region: RegionLiveness, From: []Phase{Suspect, Down},
 		On: Event{"its supervisor refuses to start it", func(t *turn) bool {
-			return t.silent() && t.o.Supervisor.State == SupervisorFailed && t.o.Supervisor.Result == ResultStartLimit
+			return t.silent() && t.startLimited()
 		}},
 		Guards: []Guard{guardRestart, guardOne, guardMemory, guardGrace, guardResetOnce, budgetRestart}, To: Restarting,
 		Effect: Effect{"reset the failure and start it", (*turn).resetAndStart},
@@ -48,11 +51,11 @@ var livenessEdges = []Edge{
 		Text: "the other witnesses are asked"},
 	{ID: "T25", Region: RegionLiveness, From: []Phase{Settling},
 		On: Event{"it has answered for settle", func(t *turn) bool { return t.wellFor(t.p.Settle) }}, To: Up,
-		Effect: Effect{"tell, if people were told that it does not", func(t *turn) { t.settleMatter("process", "the collector answers again") }},
+		Effect: Effect{"tell, if people were told that it does not", (*turn).answersAgain},
 		Text:   "it has settled"},
 	{ID: "T21", Region: RegionLiveness, From: []Phase{Suspect},
 		On: Event{"it answers, and its parts make progress", func(t *turn) bool { return t.o.Reach == ReachOK && !t.suspicious() }}, To: Up,
-		Effect: Effect{"tell, if people were told that it does not", func(t *turn) { t.settleMatter("process", "the collector answers again") }},
+		Effect: Effect{"tell, if people were told that it does not", (*turn).answersAgain},
 		Text:   "one good report is enough to believe it again"},
 
 	{ID: "T22", Region: RegionLiveness, From: []Phase{Suspect},
@@ -69,8 +72,7 @@ var livenessEdges = []Edge{
 			return t.supervisorBusy() && t.since(t.s.Liveness.Since) >= t.p.Patience && !t.within(t.s.Told["supervisor"], t.p.Pause.Remind)
 		}}, To: Stay,
 		Effect: Effect{"tell", func(t *turn) {
-			t.s.Told["supervisor"] = t.now
-			t.note("supervisor", Page, "the supervisor has been trying to start the collector for %s (%s): it owns the case, this watchdog does not interfere",
+			t.tell("supervisor", Page, "the supervisor has been trying to start the collector for %s (%s): it owns the case, this watchdog does not interfere",
 				length(t.since(t.s.Liveness.Since)), t.o.Supervisor.State)
 		}},
 		Text: "the supervisor owns the case; people are told when it takes long"},
@@ -82,6 +84,11 @@ var livenessEdges = []Edge{
 
 func (t *turn) restartWorked() bool {
 	return t.ended != nil && t.ended.Kind == RestartSame && t.end == EndVerified
+}
+
+func (t *turn) answersAgain() {
+	t.settleMatter("process", "the collector answers again")
+	t.settleMatter("supervisor", "the collector answers again")
 }
 
 func (t *turn) looping() bool { return len(t.s.Liveness.Starts) >= t.p.CrashLoop.Starts }
@@ -109,6 +116,10 @@ func (t *turn) supervisorBusy() bool {
 func (t *turn) restartSame() {
 	t.because(RestartSame, t.s.Mode.File, t.firing(ProcessSick), "restarting it in the same mode")
 	t.tell("process", Warning, "%s", t.want.Reason)
+}
+
+func (t *turn) startLimited() bool {
+	return t.o.Supervisor.State == SupervisorFailed && t.o.Supervisor.Result == ResultStartLimit
 }
 
 func (t *turn) resetAndStart() {
@@ -145,6 +156,8 @@ var guardSupervisor = Guard{"supervisor", func(t *turn) string {
 		return fmt.Sprintf("the supervisor is at it (%s) and owns the case", t.o.Supervisor.State)
 	case t.o.Supervisor.State == SupervisorStopped:
 		return "a person stopped the collector"
+	case t.startLimited():
+		return "the supervisor has given up starting it (" + ResultStartLimit + "): that is reset once an hour, and nothing else helps"
 	case t.looping():
 		return "the collector is in a crash loop that is not ours"
 	}

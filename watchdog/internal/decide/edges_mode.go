@@ -134,7 +134,7 @@ var modeEdges = []Edge{
 
 	{ID: "T11a", Region: RegionMode, From: []Phase{Fallback},
 		On:     Event{"the fallback fails and the primary is good for recover.early_for", func(t *turn) bool { return t.fallbackFails() && t.recovered(t.p.Recover.EarlyFor) }},
-		Guards: []Guard{guardMode, guardOne, guardMemory, guardSettle, guardReached, guardScope, budgetDivert}, To: Returning,
+		Guards: []Guard{guardEarly, guardOne, guardMemory, guardSettle, guardReached, budgetDivert}, To: Returning,
 		Effect: Effect{"return at once", (*turn).returnEarly},
 		Text:   "the fallback fails and the primary works: no hold is waited for"},
 	{ID: "T11b", Region: RegionMode, From: []Phase{Fallback},

@@ -410,6 +410,15 @@ func init() {
 			}
 			return s
 		},
+		"T29b": func(t *testing.T) *sim {
+			s := rows["T26"](t)
+			s.run(20 * time.Minute)
+			s.wantStarts(decide.RestartSame)
+			s.rungs = nil
+			s.say(decide.CommandAck, "", 0)
+			s.until(5*time.Minute, "it is restarted", func() bool { return s.starts == 2 && s.s.Action == nil })
+			return s
+		},
 		"T2c": func(t *testing.T) *sim {
 			s := clustered(t)
 			s.cluster = &decide.Cluster{Connected: true, Mode: mode.Fallback, Epoch: 2, Reason: "5 of 8 boxes"}

@@ -17,6 +17,12 @@ var guardMode = Guard{"authority", func(t *turn) string {
 	return ""
 }}
 
+// guardEarly objects to a return that cannot wait. A lost coordinator does not
+// forbid it: the box has no sink that works but the other one.
+var guardEarly = Guard{"authority", func(t *turn) string {
+	return t.forbidden(Paused, Standby, HandedOver, Pinned)
+}}
+
 // guardRestart objects while the watchdog may not even restart.
 var guardRestart = Guard{"authority", func(t *turn) string {
 	return t.forbidden(Paused, Standby, HandedOver)

@@ -281,3 +281,15 @@ func TestStopping_collectorIsLeftToStop(t *testing.T) {
 	s.run(5 * time.Minute)
 	s.wantNoStart()
 }
+
+func TestCluster_lost_doesNotForbidToLeaveAFallbackThatFails(t *testing.T) {
+	s := clustered(t)
+	s.kinesis = false
+	s.cluster = &decide.Cluster{Connected: true, Mode: mode.Fallback, Epoch: 2}
+	s.untilMode(10*time.Minute, decide.Fallback)
+	s.cluster.Connected, s.s3, s.kinesis = false, false, true
+	s.untilMode(10*time.Minute, decide.Probation)
+	s.cluster.Connected = true
+	s.run(time.Hour)
+	s.wantStarts(decide.Divert, decide.Return) // the old decision does not call it back
+}

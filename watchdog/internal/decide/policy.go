@@ -168,7 +168,7 @@ type Rules struct {
 	// Warn is the part of its evidence at which a rule warns without acting. Default 0.5.
 	Warn float64 `yaml:"warn" json:"warn"`
 	// Drain is how fast good time takes evidence away: 1 (default) tolerates
-	// blips, 0 never forgets while the rule is bad, a large one forgets at once.
+	// blips, a large one forgets at once. More than 0.
 	Drain float64 `yaml:"drain" json:"drain"`
 	// MinSamples is how many bad samples a rule needs besides its time. Default 3.
 	MinSamples int `yaml:"min_samples" json:"min_samples"`

@@ -47,7 +47,7 @@ func TestPolicy_Validate_namesTheKey(t *testing.T) {
 		"restart.ladder":                  func(p *decide.Policy) { p.Restart.Ladder = nil },
 		"rules.hysteresis":                func(p *decide.Policy) { p.Rules.Hysteresis = 1 },
 		"rules.warn":                      func(p *decide.Policy) { p.Rules.Warn = 1 },
-		"rules.drain":                     func(p *decide.Policy) { p.Rules.Drain = -1 },
+		"rules.drain":                     func(p *decide.Policy) { p.Rules.Drain = 0 },
 		"rules.min_samples":               func(p *decide.Policy) { p.Rules.MinSamples = 0 },
 		"rules.last_write_age.for":        func(p *decide.Policy) { p.Rules.LastWriteAge.For = -1 },
 		"rules.backlog_bytes.percent":     func(p *decide.Policy) { p.Rules.BacklogBytes.Percent = 120 },

@@ -39,7 +39,7 @@ func anyPolicy(t *rapid.T) decide.Policy {
 		p.Restart.Ladder = []decide.Rung{decide.RungLive, decide.RungRestart, decide.RungRollBack}
 	}
 	p.DryRun = seldom.Draw(t, "dry run") >= 90
-	p.Rules.Drain = rapid.SampledFrom([]float64{0, 1, 1e9}).Draw(t, "drain")
+	p.Rules.Drain = rapid.SampledFrom([]float64{0.5, 1, 1e9}).Draw(t, "drain")
 	return p
 }
 

@@ -87,7 +87,7 @@ func (r Rules) Validate() error {
 	}
 	bad(r.Hysteresis > 0 && r.Hysteresis < 1, "hysteresis", "is %v: a rule must clear below its threshold, want more than 0 and less than 1", r.Hysteresis)
 	bad(r.Warn > 0 && r.Warn < 1, "warn", "is %v: people are warned before a rule fires, want more than 0 and less than 1", r.Warn)
-	bad(r.Drain >= 0, "drain", "is %v: it cannot be negative", r.Drain)
+	bad(r.Drain > 0, "drain", "is %v: evidence would never leave, want more than 0", r.Drain)
 	bad(r.MinSamples >= 1, "min_samples", "is %d: want at least 1", r.MinSamples)
 	bad(r.Quiet >= 0, "quiet", "is %s: it cannot be negative", length(r.Quiet))
 	bad(r.BacklogBytes.Percent >= 0 && r.BacklogBytes.Percent <= 100, "backlog_bytes.percent", "is %v: want 0 to 100", r.BacklogBytes.Percent)
