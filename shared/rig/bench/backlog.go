@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"spillway/shared/rig/load"
@@ -86,23 +83,4 @@ func accepted(ctx context.Context, addr string) error {
 			return fmt.Errorf("the collector takes no event: %w", ctx.Err())
 		}
 	}
-}
-
-// showPeak prints the most memory that a process has had in RAM so far.
-func showPeak(pid int, when string) error {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
-			if err != nil {
-				return err
-			}
-			fmt.Printf("peak memory %s: %d MiB\n", when, kib/1024)
-			return nil
-		}
-	}
-	return errors.New("the kernel does not tell the peak memory")
 }

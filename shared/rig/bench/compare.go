@@ -22,8 +22,15 @@ var compact = rig.Options{Kinesis: kinesis.Options{Compact: func([]byte) []byte 
 type contestant struct {
 	name    string
 	addr    string
+	pid     int
 	before  func(ctx context.Context) error // each measurement
-	results map[int][]load.Result           // by number of connections
+	results map[int][]result                // by number of connections
+}
+
+// result is one measurement.
+type result struct {
+	load.Result
+	cpu time.Duration // of the server, an answer
 }
 
 // compare measures the contestants in turn, round by round.
@@ -38,14 +45,14 @@ func compare(ctx context.Context, s settings, p *pair.Pair) error {
 	}
 	none := func(context.Context) error { return nil }
 	all := []*contestant{
-		{name: "bare net/http", addr: addr, before: none},
-		{name: "collector, Kinesis away", addr: p.Addr(), before: func(context.Context) error {
+		{name: "bare net/http", addr: addr, pid: process.PID(), before: none},
+		{name: "collector, Kinesis away", addr: p.Addr(), pid: p.Collector.Process().PID(), before: func(context.Context) error {
 			if len(p.Rig.Kinesis.Faults()) > 0 {
 				return nil
 			}
 			return p.CutKinesis()
 		}},
-		{name: "collector, delivering", addr: p.Addr(), before: func(ctx context.Context) error {
+		{name: "collector, delivering", addr: p.Addr(), pid: p.Collector.Process().PID(), before: func(ctx context.Context) error {
 			if err := p.MendKinesis(); err != nil {
 				return err
 			}
@@ -53,6 +60,9 @@ func compare(ctx context.Context, s settings, p *pair.Pair) error {
 		}},
 	}
 	connections := []int{64, 256}
+	for _, c := range all {
+		c.results = map[int][]result{}
+	}
 	for round := range s.rounds + 1 {
 		for _, conns := range connections {
 			for i := range all {
@@ -64,17 +74,11 @@ func compare(ctx context.Context, s settings, p *pair.Pair) error {
 				if round == 0 {
 					length = time.Second // to warm up; not counted
 				}
-				r := load.Run(ctx, c.addr, conns, length, request(c.addr))
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				if r.Other > 0 || r.Errors > 0 || r.Requests == 0 {
-					return fmt.Errorf("%s: %d answers 200, %d others, %d broken connections (%v)", c.name, r.Requests, r.Other, r.Errors, r.FirstError)
+				r, err := c.measure(ctx, conns, length)
+				if err != nil {
+					return err
 				}
 				if round > 0 {
-					if c.results == nil {
-						c.results = map[int][]load.Result{}
-					}
 					c.results[conns] = append(c.results[conns], r)
 				}
 			}
@@ -82,6 +86,23 @@ func compare(ctx context.Context, s settings, p *pair.Pair) error {
 	}
 	show(all, connections)
 	return nil
+}
+
+// measure loads the contestant once.
+func (c *contestant) measure(ctx context.Context, conns int, length time.Duration) (result, error) {
+	before, err := cpuTime(c.pid)
+	if err != nil {
+		return result{}, err
+	}
+	r := load.Run(ctx, c.addr, conns, length, request(c.addr))
+	if ctx.Err() != nil {
+		return result{}, ctx.Err()
+	}
+	if r.Other > 0 || r.Errors > 0 || r.Requests == 0 {
+		return result{}, fmt.Errorf("%s: %d answers 200, %d others, %d broken connections (%v)", c.name, r.Requests, r.Other, r.Errors, r.FirstError)
+	}
+	after, err := cpuTime(c.pid)
+	return result{Result: r, cpu: (after - before) / time.Duration(r.Requests)}, err
 }
 
 // drained waits until the collector has delivered its backlog.
@@ -99,8 +120,8 @@ func drained(ctx context.Context, p *pair.Pair) error {
 
 // show prints medians over the rounds, and the ratio to the bare server in each.
 func show(all []*contestant, connections []int) {
-	fmt.Println("| connections | server | answers 200 a second | p50 | p99 | ratio to bare | in each round |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| connections | server | answers 200 a second | p50 | p99 | CPU an answer | ratio to bare | in each round |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, conns := range connections {
 		bare := all[0].results[conns]
 		for _, c := range all {
@@ -111,10 +132,11 @@ func show(all []*contestant, connections []int) {
 				ratios[i] = r.PerSecond() / bare[i].PerSecond()
 				texts[i] = fmt.Sprintf("%.2f", ratios[i])
 			}
-			fmt.Printf("| %d | %s | %.0f | %s | %s | %.2f | %s |\n", conns, c.name,
-				median(results, load.Result.PerSecond),
-				millis(median(results, func(r load.Result) float64 { return r.P50.Seconds() })),
-				millis(median(results, func(r load.Result) float64 { return r.P99.Seconds() })),
+			fmt.Printf("| %d | %s | %.0f | %s | %s | %.0f µs | %.2f | %s |\n", conns, c.name,
+				median(results, func(r result) float64 { return r.PerSecond() }),
+				millis(median(results, func(r result) float64 { return r.P50.Seconds() })),
+				millis(median(results, func(r result) float64 { return r.P99.Seconds() })),
+				median(results, func(r result) float64 { return float64(r.cpu.Microseconds()) }),
 				median(ratios, func(f float64) float64 { return f }), strings.Join(texts, " "))
 		}
 	}
