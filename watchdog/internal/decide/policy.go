@@ -241,9 +241,9 @@ type GrowthRule struct {
 	Threshold time.Duration `yaml:"threshold" json:"threshold"`
 	// For is how many bad seconds make the rule fire.
 	For          time.Duration `yaml:"for" json:"for"`
-	FloorPercent float64       `yaml:"floor_percent" json:"floor_percent"` // default 10
-	Short        time.Duration `yaml:"short" json:"short"`                 // default 1m
-	Long         time.Duration `yaml:"long" json:"long"`                   // default 5m
+	FloorPercent float64       `yaml:"floor_percent" json:"floor_percent"` // How full the spool must be, in percent of its limit, before growth is judged. Default 10.
+	Short        time.Duration `yaml:"short" json:"short"`                 // The quick slope is taken over this time. Default 1m.
+	Long         time.Duration `yaml:"long" json:"long"`                   // The sure slope is taken over this time; more than short. Default 5m.
 }
 
 // PlainRule is bad while its condition holds. A For of 0 switches it off.
