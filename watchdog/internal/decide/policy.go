@@ -240,10 +240,14 @@ type GrowthRule struct {
 	// Threshold is the time left until there is no room; 0 switches the rule off.
 	Threshold time.Duration `yaml:"threshold" json:"threshold"`
 	// For is how many bad seconds make the rule fire.
-	For          time.Duration `yaml:"for" json:"for"`
-	FloorPercent float64       `yaml:"floor_percent" json:"floor_percent"` // How full the spool must be, in percent of its limit, before growth is judged. Default 10.
-	Short        time.Duration `yaml:"short" json:"short"`                 // The quick slope is taken over this time. Default 1m.
-	Long         time.Duration `yaml:"long" json:"long"`                   // The sure slope is taken over this time; more than short. Default 5m.
+	For time.Duration `yaml:"for" json:"for"`
+	// FloorPercent is how full the spool must be, in percent of its limit, before
+	// its growth is judged. Default 10.
+	FloorPercent float64 `yaml:"floor_percent" json:"floor_percent"`
+	// Short is the time of the quick slope. Default 1m.
+	Short time.Duration `yaml:"short" json:"short"`
+	// Long is the time of the sure slope; more than Short. Default 5m.
+	Long time.Duration `yaml:"long" json:"long"`
 }
 
 // PlainRule is bad while its condition holds. A For of 0 switches it off.
