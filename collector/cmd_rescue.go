@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -62,7 +63,9 @@ func (r *rescue) load() (config.Config, error) {
 		cfg.Sink.Type = r.to
 	}
 	if r.dir != "" {
-		cfg.Sink.File.Dir = r.dir
+		if cfg.Sink.File.Dir, err = filepath.Abs(r.dir); err != nil {
+			return config.Config{}, err
+		}
 	}
 	if err := cfg.Validate(); err != nil {
 		return config.Config{}, usageError{err}
@@ -89,8 +92,7 @@ func (r *rescue) lanes() ([]sink.Lane, error) {
 	return nil, usageError{fmt.Errorf("--lane %s: want good or bad", r.lane)}
 }
 
-// log is the log of a command: on stderr, without info where it would only
-// disturb.
+// log is the log of a command, on stderr.
 func (r *rescue) log(cfg config.Config, out io.Writer) (*logrus.Entry, error) {
 	return logsetup.New(cfg.Log, out)
 }

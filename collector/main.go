@@ -41,7 +41,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(runCommand(), checkConfigCommand(), configCommand(), replayCommand(), spoolCommand(), versionCommand())
+	root.AddCommand(runCommand(), checkConfigCommand(), configCommand(), replayCommand(), spoolCommand(), deadLetterCommand(), versionCommand())
 	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitOK

@@ -43,6 +43,10 @@ func (s store) Append(ctx context.Context, lane sink.Lane, records []ingest.Reco
 	return err
 }
 
+// oversizeCode marks a dead letter that is a whole payload, too large to become
+// records.
+const oversizeCode = "size_violation"
+
 // letters is where ingest keeps what is too large to become records.
 type letters struct{ store *deadletter.Store }
 
@@ -51,7 +55,7 @@ func (l letters) Put(ctx context.Context, reason string, records ...ingest.Recor
 	entries := make([]deadletter.Entry, len(records))
 	for i, r := range records {
 		entries[i] = deadletter.Entry{
-			At: time.Now(), ReceivedAt: r.At, Reason: reason, Code: "size_violation",
+			At: time.Now(), ReceivedAt: r.At, Reason: reason, Code: oversizeCode,
 			Lane: string(sink.Good), Key: r.Key, Data: r.Data,
 		}
 	}
