@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 )
 
@@ -27,33 +26,40 @@ func NewGroup(ctx context.Context) *Group {
 // Context ends when the group does.
 func (g *Group) Context() context.Context { return g.ctx }
 
+// failure is why a group ended by itself.
+type failure struct {
+	name string
+	err  error
+}
+
+func (f *failure) Error() string { return f.name + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
 // Go runs f. An error other than the end of the context is the group's error.
 func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	g.wg.Go(func() {
 		err := f(g.ctx)
 		if err != nil && !(g.ctx.Err() != nil && errors.Is(err, g.ctx.Err())) {
-			g.cancel(fmt.Errorf("%s: %w", name, err))
+			g.cancel(&failure{name, err})
 		}
 	})
 }
 
-// errStopped is the cause of a group that was stopped without an error.
-var errStopped = errors.New("stopped")
-
 // Stop ends the context and waits for every goroutine.
 func (g *Group) Stop() error {
-	g.cancel(errStopped)
+	g.cancel(context.Canceled)
 	return g.Wait()
 }
 
 // Wait waits for every goroutine and returns the first error, or nil when the
-// group ended because it was stopped or its parent's context ended.
+// group ended because it was stopped or its parent's context ended, whatever the
+// cause of that.
 func (g *Group) Wait() error {
 	g.wg.Wait()
 	cause := context.Cause(g.ctx)
-	g.cancel(errStopped) // releases the context
-	if cause == nil || errors.Is(cause, errStopped) || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
-		return nil
+	g.cancel(context.Canceled) // releases the context
+	if f, ok := errors.AsType[*failure](cause); ok {
+		return f
 	}
-	return cause
+	return nil
 }

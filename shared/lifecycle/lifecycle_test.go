@@ -61,10 +61,10 @@ func TestGroup_stopIsNoError(t *testing.T) {
 	if err := g.Stop(); err != nil {
 		t.Errorf("got %v", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	g = lifecycle.NewGroup(ctx)
 	g.Go("waits", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-	cancel()
+	cancel(errors.New("terminated signal received")) // as signal.NotifyContext does
 	if err := g.Wait(); err != nil {
 		t.Errorf("got %v", err)
 	}

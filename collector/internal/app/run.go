@@ -58,11 +58,8 @@ func (a *App) Run(ctx context.Context) error {
 	a.log.Info("collector takes events")
 
 	<-serving.Context().Done()
-	err := context.Cause(serving.Context())
-	if ctx.Err() != nil {
-		err = nil
-	}
-	return errors.Join(err, a.stop(life), serving.Wait())
+	stopped := a.stop(life)
+	return errors.Join(serving.Wait(), stopped)
 }
 
 // stop runs the stop stack within stop.timeout.
