@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -134,11 +135,12 @@ func (p *Pair) WaitJournal(ctx context.Context, after uint64, fits func(Entry) b
 				return nil
 			}
 		}
-		text := "no such entry in the journal, which ends with:"
+		var text strings.Builder
+		text.WriteString("no such entry in the journal, which ends with:")
 		for _, e := range entries[max(0, len(entries)-8):] {
-			text += fmt.Sprintf("\n  %s %s: %s", e.At.Format(time.TimeOnly), e.Event, e.Sentence)
+			text.WriteString(fmt.Sprintf("\n  %s %s: %s", e.At.Format(time.TimeOnly), e.Event, e.Sentence))
 		}
-		return errors.New(text)
+		return errors.New(text.String())
 	})
 	return found, err
 }
