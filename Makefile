@@ -10,6 +10,8 @@ GOBUILD     := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 FUZZTIME ?= 1m
+DURATION ?= 10m
+SEED     ?= 0
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
@@ -63,9 +65,8 @@ fuzz: ## run every fuzz target for FUZZTIME (1m)
 	  done; \
 	done
 
-soak: ## look for rare failures: every fuzz target, then all tests ten times under the race detector
-	$(MAKE) fuzz
-	go test -race -count=10 -timeout 2h ./...
+soak: build ## break everything at random under load for DURATION (10m), then look every event up; SEED repeats a run
+	go run ./shared/rig/soak -bin bin -duration $(DURATION) -seed $(SEED)
 
 clean: ## remove what was built
 	rm -rf bin dist artifacts
