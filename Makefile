@@ -9,26 +9,40 @@ LDFLAGS     := -s -w -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$
 GOBUILD     := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+BIN      ?= bin
 FUZZTIME ?= 1m
 DURATION ?= 10m
 SEED     ?= 0
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run trackers test check check-fast race fmt bench fuzz soak clean
+.PHONY: help build demo run install docker-test trackers test check check-fast race fmt bench fuzz soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build both programs into bin/
-	$(GOBUILD) -o bin/spillway-collector ./collector
-	$(GOBUILD) -o bin/spillway-watchdog ./watchdog
+	$(GOBUILD) -o $(BIN)/spillway-collector ./collector
+	$(GOBUILD) -o $(BIN)/spillway-watchdog ./watchdog
 
 demo: build ## show an outage from beginning to end on this machine, without AWS
 	go run ./shared/rig/demo -bin bin
 
 run: build ## start collector and watchdog on local stand-ins, to play with; Ctrl-C ends them
 	go run ./shared/rig/demo -bin bin run
+
+install: ## install programs, units and example configs for systemd, below DESTDIR if set; installed configs stay as they are
+	@test -x $(BIN)/spillway-collector && test -x $(BIN)/spillway-watchdog || { echo 'first, as a user: make build'; exit 1; }
+	install -D -t $(DESTDIR)/usr/bin $(BIN)/spillway-collector $(BIN)/spillway-watchdog
+	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system systemd/spillway-collector.service systemd/spillway-collector.socket systemd/spillway-watchdog.service systemd/spillway.target
+	install -D -m 644 systemd/spillway.sysusers.conf $(DESTDIR)/usr/lib/sysusers.d/spillway.conf
+	install -D -m 644 systemd/spillway.tmpfiles.conf $(DESTDIR)/usr/lib/tmpfiles.d/spillway.conf
+	install -D -m 644 -t $(DESTDIR)/usr/share/polkit-1/rules.d systemd/50-spillway.rules
+	install -D -m 644 -t $(DESTDIR)/usr/share/doc/spillway docs/operations.md docs/watchdog.md
+	install -d $(DESTDIR)/etc/spillway
+	@for name in collector.yaml collector-fallback.yaml watchdog.yaml; do \
+	  test -e $(DESTDIR)/etc/spillway/$$name || install -m 644 systemd/examples/$$name $(DESTDIR)/etc/spillway/ || exit 1; \
+	done
 
 trackers: ## install the real trackers that the tests send with; they need node, python3 and chromium
 	npm ci --prefix shared/rig/trackers/node --ignore-scripts --no-audit --no-fund

@@ -1,0 +1,148 @@
+package systemd
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"spillway/shared/healthapi"
+	"spillway/shared/rig/pair"
+	"spillway/shared/rig/proc"
+	"spillway/shared/rig/tracker"
+)
+
+// A person stops the collector and its port; the watchdog goes on. The rule about
+// a collector that cannot be reached is impatient here: it fires within seconds
+// and is held back by nothing but the stop.
+func TestWatchdog_respectsAPersonsStop(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil, "  unreachable: {for: 2s}\n")
+	h.start()
+	h.health("an answer", func(*healthapi.Report) bool { return true })
+	h.watchdogSays("the collector is up", func(s *pair.Status) bool { return s.State.Liveness.Phase == "up" })
+
+	h.do("systemctl", "stop", socket, collector)
+	stood := h.watchdogSays("standby", authority("standby"))
+	h.watchdogSays("standby ten seconds later", func(s *pair.Status) bool { return s.At.Sub(stood.At) > 10*time.Second })
+	if state := property(t, h.Bed, collector, "ActiveState"); state != "inactive" {
+		t.Errorf("the collector is %s again", state)
+	}
+
+	h.do("systemctl", "start", collector)
+	h.watchdogSays("the watchdog in charge again", authority("auto"))
+	tr := h.send(tracker.Config{Events: 20})
+	tr.acked(20)
+	tr.settle()
+}
+
+func TestTarget_stopsForGood(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil, "")
+	h.start()
+	tr := h.send(tracker.Config{Events: 20})
+	tr.acked(20)
+	h.do("systemctl", "stop", target)
+	for _, unit := range []string{collector, socket, watchdog} {
+		if state := property(t, h.Bed, unit, "ActiveState"); state != "inactive" {
+			t.Errorf("%s is %s", unit, state)
+		}
+		if result := property(t, h.Bed, unit, "Result"); result != "success" {
+			t.Errorf("the stop of %s ended as %s", unit, result)
+		}
+	}
+	if conn, err := net.Dial("tcp", h.listen); err == nil {
+		_ = conn.Close()
+		t.Error("the port is still open")
+	}
+	h.start()
+	tr.settle()
+}
+
+// Restarts that are systemd's own: a process that hangs, one that dies of a
+// signal as a Go program does that panics, one that refuses its config.
+func TestCollector_hungOrBroken(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, map[string]string{collector: "[Service]\nWatchdogSec=4\n"}, "")
+	h.do("systemctl", "start", collector)
+	tr := h.send(tracker.Config{Connections: 2, EventsPerSecond: 20})
+	tr.acked(20)
+	for i, signal := range []string{"STOP", "ABRT"} {
+		before := property(t, h.Bed, collector, "MainPID")
+		h.do("kill", "-"+signal, before)
+		proc.Eventually(t, patience, func() error {
+			now, err := h.Property(t.Context(), collector, "MainPID")
+			if err == nil && (now == before || now == "0") {
+				err = fmt.Errorf("after SIG%s the process is still %s, now %s", signal, before, now)
+			}
+			return err
+		})
+		h.is(collector, "ActiveState", "active")
+		if n := property(t, h.Bed, collector, "NRestarts"); n != fmt.Sprint(i+1) {
+			t.Errorf("after SIG%s systemd has restarted it %s times, want %d", signal, n, i+1)
+		}
+		tr.acked(20)
+	}
+	log := h.Journal(t.Context(), collector, 2000)
+	if !strings.Contains(log, "Watchdog timeout") || !strings.Contains(log, "goroutine ") {
+		t.Errorf("the journal tells neither the timeout nor where the process hung:\n%s", log)
+	}
+	tr.settle()
+
+	h.write("/etc/spillway/collector.yaml", "no_such_key: 1\n")
+	if out, err := h.Run(limited(t), "systemctl", "restart", collector); err == nil {
+		t.Errorf("it started with a bad config: %s", out)
+	}
+	h.is(collector, "ActiveState", "failed")
+	if status := property(t, h.Bed, collector, "ExecMainStatus"); status != "2" {
+		t.Errorf("exit code %s", status)
+	}
+}
+
+func TestPolkit_letsTheWatchdogDoThisAndNoMore(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil, "")
+	h.do("systemctl", "start", collector)
+	systemctl := func(user string, args ...string) (string, error) {
+		return h.RunAs(limited(t), user, append([]string{"systemctl", "--no-ask-password"}, args...)...)
+	}
+	for _, allowed := range [][]string{
+		{"try-restart", collector}, {"restart", collector}, {"start", collector}, {"reset-failed", collector},
+		{"kill", "--kill-whom=main", "--signal=USR1", collector},
+	} {
+		if _, err := systemctl("spillway-watchdog", allowed...); err != nil {
+			t.Errorf("the watchdog needs this: %v", err)
+		}
+	}
+	for _, denied := range [][]string{
+		{"stop", collector}, {"reload", collector}, {"set-property", "--runtime", collector, "CPUWeight=1"},
+		{"stop", socket}, {"restart", socket}, {"try-restart", "dbus.service"}, {"kill", "--signal=USR1", "dbus.service"},
+		{"start", "rescue.target"}, {"daemon-reload"}, {"edit", collector},
+	} {
+		if out, err := systemctl("spillway-watchdog", denied...); err == nil {
+			t.Errorf("the watchdog may systemctl %v: %s", denied, out)
+		}
+	}
+	if out, err := systemctl("spillway", "try-restart", collector); err == nil {
+		t.Errorf("the collector may restart itself: %s", out)
+	}
+}
+
+// What the watchdog's own check says on a host that is set up as documented.
+func TestWatchdog_checkConfigIsContent(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil, "")
+	h.do("systemctl", "start", collector)
+	h.health("the fallback proven", func(r *healthapi.Report) bool { return r.Fallback.Ready })
+	out, err := h.RunAs(limited(t), "spillway-watchdog", "spillway-watchdog", "check-config", "/etc/spillway/watchdog.yaml")
+	if err != nil {
+		t.Error(err)
+	}
+	t.Log(out)
+	for _, want := range []string{"systemd may be used", "catches SIGUSR1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
