@@ -294,7 +294,7 @@ func TestReplay_stopped_repeatsNothing(t *testing.T) {
 
 func TestReplay_throughFaultsOfBothServices_losesNothing(t *testing.T) {
 	t.Parallel()
-	o := afterOutage(t, 1500)
+	o := afterOutage(t, 900)
 	for _, f := range []fault.Fault{
 		{Kind: fault.Error, Code: "SlowDown", Share: 0.2},
 		{Kind: fault.Error, Code: "InternalError", Share: 0.05},
@@ -313,7 +313,7 @@ func TestReplay_throughFaultsOfBothServices_losesNothing(t *testing.T) {
 	if s.Objects.Failed > 0 || s.Objects.TakenOver > 0 {
 		t.Errorf("the report: %+v", s)
 	}
-	if r := o.audit(t); r.Duplicates() != 0 || r.InKinesis != 1500 {
+	if r := o.audit(t); r.Duplicates() != 0 || r.InKinesis != 900 {
 		t.Errorf("through faults: %v", r)
 	}
 }

@@ -166,3 +166,10 @@ func (p *Pace) Hold(why string) {
 	}
 	p.held = why
 }
+
+// Held returns why nothing is lent at present; empty if something is.
+func (p *Pace) Held() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
