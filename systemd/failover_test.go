@@ -16,7 +16,7 @@ import (
 // and brings it back. The port is the socket's: nobody is refused meanwhile.
 func TestPair_failsOverAndBackThroughSystemd(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, nil, "")
+	h := newHost(t, nil, patient)
 	h.start()
 	first := property(t, h.Bed, collector, "InvocationID")
 	tr := h.send(tracker.Config{Connections: 4, EventsPerSecond: 100, EventsPerPost: 2, PixelShare: 0.1})
@@ -73,7 +73,7 @@ func TestPair_failsOverAndBackThroughSystemd(t *testing.T) {
 
 func TestCollector_restartedUnderLoad_refusesNobodyAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, nil, "")
+	h := newHost(t, nil, patient)
 	h.start()
 	tr := h.send(tracker.Config{Connections: 16, EventsPerSecond: 400, EventsPerPost: 2, PixelShare: 0.2})
 	for _, way := range [][]string{
@@ -94,7 +94,7 @@ func TestCollector_restartedUnderLoad_refusesNobodyAndLosesNothing(t *testing.T)
 
 func TestCollector_reload_changesTheModeInPlace(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, nil, "")
+	h := newHost(t, nil, patient)
 	// By itself, or the watchdog would bring it back.
 	h.do("systemctl", "start", collector)
 	before := h.health("the primary in use", runs("primary"))
@@ -114,10 +114,4 @@ func TestCollector_reload_changesTheModeInPlace(t *testing.T) {
 	h.do("systemctl", "reload", collector)
 	h.health("the refusal", func(r *healthapi.Report) bool { return len(r.Problems) > 0 && r.PID == before.PID })
 	h.is(collector, "ActiveState", "active")
-}
-
-// stopped sends SIGSTOP to the main process of a unit: a process that hangs.
-func (h *host) stopProcess(unit string) {
-	h.t.Helper()
-	h.do("kill", "-STOP", property(h.t, h.Bed, unit, "MainPID"))
 }

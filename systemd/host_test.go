@@ -59,8 +59,9 @@ flap: {window: 30s, decay: 30s}
 budget: {tokens: 3, refill: 10s, per_hour: 100}
 rules:
   last_write_age: {threshold: 3s, for: 2s}
-  unreachable: {for: 60s}
+  unreachable: {for: %[4]s}
 `
+	patient     = "60s" // for rules.unreachable.for: longer than any test has to wait
 	credentials = "AWS_ACCESS_KEY_ID=rig\nAWS_SECRET_ACCESS_KEY=rig\nAWS_EC2_METADATA_DISABLED=true\n"
 )
 
@@ -73,8 +74,8 @@ type host struct {
 }
 
 // newHost boots a host. Nothing of spillway runs yet. Drop-ins are laid over the
-// units, watchdogRules over the watchdog's rules.
-func newHost(t *testing.T, dropIns map[string]string, watchdogRules string) *host {
+// units.
+func newHost(t *testing.T, dropIns map[string]string, unreachableFor string) *host {
 	t.Helper()
 	h := &host{Bed: boot(t), t: t}
 	var err error
@@ -90,7 +91,7 @@ func newHost(t *testing.T, dropIns map[string]string, watchdogRules string) *hos
 	}
 	h.write("/etc/spillway/collector.yaml", fmt.Sprintf(collectorYAML, h.admin, h.rig.Kinesis.URL()))
 	h.write("/etc/spillway/collector-fallback.yaml", fmt.Sprintf(fallbackYAML, h.rig.S3.URL()))
-	h.write("/etc/spillway/watchdog.yaml", fmt.Sprintf(watchdogYAML, h.status, h.admin, h.listen)+watchdogRules)
+	h.write("/etc/spillway/watchdog.yaml", fmt.Sprintf(watchdogYAML, h.status, h.admin, h.listen, unreachableFor))
 	h.write("/etc/spillway/collector.env", credentials)
 	h.write("/etc/systemd/system/"+socket+".d/port.conf", "[Socket]\nListenStream=\nListenStream="+h.listen+"\n")
 	for unit, text := range dropIns {

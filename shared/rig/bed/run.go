@@ -26,9 +26,10 @@ func (b *Bed) Run(ctx context.Context, argv ...string) (string, error) {
 	return stdout.String() + stderr.String(), nil
 }
 
-// RunAs is Run as another user, with that user's groups.
+// RunAs is Run as another user, with that user's groups and without root's
+// capabilities.
 func (b *Bed) RunAs(ctx context.Context, user string, argv ...string) (string, error) {
-	return b.Run(ctx, append([]string{"runuser", "-u", user, "--"}, argv...)...)
+	return b.Run(ctx, append([]string{"setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups", "--inh-caps=-all", "--"}, argv...)...)
 }
 
 // Property returns a property of a unit, as `systemctl show` writes it.
