@@ -125,6 +125,10 @@ func (a *App) parts() map[string]healthapi.Part {
 	for name, l := range a.lanes {
 		beat := l.forwarder.Status().BeatAge
 		out["delivery."+string(name)] = healthapi.Part{Alive: beat < stuckAfter, BeatAgeSeconds: beat.Seconds()}
+		// A spool that writes nothing is at rest; one that has been writing the same
+		// group for long has a disk that hangs.
+		writing := l.log.Stats().WritingFor
+		out["spool."+string(name)] = healthapi.Part{Alive: writing < stuckAfter, BeatAgeSeconds: writing.Seconds()}
 	}
 	return out
 }

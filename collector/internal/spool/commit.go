@@ -37,8 +37,11 @@ type tail struct {
 
 func (l *Log) commitLoop() {
 	for l.take() {
+		began := time.Now()
+		l.writing.Store(&began)
 		err := l.write()
 		l.finish(err)
+		l.writing.Store(nil)
 	}
 	if c := &l.commit; c.tail != nil {
 		l.seal(c.tail, true)

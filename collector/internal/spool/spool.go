@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,6 +57,7 @@ type Log struct {
 
 	limitBytes int64
 	commit     committer
+	writing    atomic.Pointer[time.Time] // when the group being written was begun; nil if none is
 	reader     reader
 	requests   sync.Pool     // of *request
 	sealed     chan vfs.File // segments whose seal is to be synced and that are to be closed

@@ -32,6 +32,7 @@ type Stats struct {
 	SetAsideBytes     int64  // in the corrupt directory
 	ForeignFiles      int    // in the directory, and not the log's
 
+	WritingFor  time.Duration // how long the group being written has taken so far; 0 if none is: long is a disk that hangs
 	Failing     bool // the last group could not be written, for another reason than room
 	DiskErrors  uint64
 	LastError   string // of the disk; "" if there was none
@@ -79,6 +80,9 @@ func (l *Log) Stats() Stats {
 
 		Failing: t.failing, DiskErrors: t.diskErrors,
 		LastError: t.lastError, LastErrorAt: t.lastErrorAt,
+	}
+	if began := l.writing.Load(); began != nil {
+		s.WritingFor = time.Since(*began)
 	}
 	for _, seg := range l.segments {
 		s.DiskBytes += seg.size
