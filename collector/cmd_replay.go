@@ -98,8 +98,7 @@ func (f *replayFlags) run(cmd *cobra.Command) error {
 	switch {
 	case f.verify:
 		show.start(plan, progress)
-		o := replay.Options{Objects: max(f.objects, 1), Progress: progress, Report: report, Log: p.log}
-		_, err = replay.Verify(ctx, p.store, plan.Waiting, o)
+		replay.Verify(ctx, plan.Waiting, replay.Options{Store: p.store, Objects: f.objects, Progress: progress, Report: report, Log: p.log})
 	case f.dryRun:
 	default:
 		if dead, err = f.replay(ctx, p, plan, pace, report, progress, show); err != nil && ctx.Err() == nil {

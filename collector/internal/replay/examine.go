@@ -47,16 +47,16 @@ func (s *scanner) next() (sink.Record, *Fault, error) {
 	return r, f, err
 }
 
-// Verify reads the objects, several at a time, and reports what is damaged. It
-// delivers and writes nothing. It returns how many records can be read, and an
-// error only if ctx ends.
-func Verify(ctx context.Context, s Store, objects []Object, o Options) (int64, error) {
+// Verify reads the objects of Options.Store, several at a time, and reports what
+// is damaged; progress counts the records that can be read. It delivers and writes
+// nothing. It returns when all are read or ctx ends.
+func Verify(ctx context.Context, objects []Object, o Options) {
 	work := make(chan Object)
 	var workers sync.WaitGroup
 	for range max(o.Objects, 1) {
 		workers.Go(func() {
 			for object := range work {
-				verify(ctx, s, object, o)
+				verify(ctx, object, o)
 			}
 		})
 	}
@@ -68,11 +68,10 @@ func Verify(ctx context.Context, s Store, objects []Object, o Options) (int64, e
 	}
 	close(work)
 	workers.Wait()
-	return o.Progress.Events(), context.Cause(ctx)
 }
 
-func verify(ctx context.Context, s Store, object Object, o Options) {
-	stored, err := s.Open(ctx, object.Entry)
+func verify(ctx context.Context, object Object, o Options) {
+	stored, err := o.Store.Open(ctx, object.Entry)
 	if err != nil {
 		o.Report.failed(object.Key, err, o.Log)
 		return
@@ -91,7 +90,9 @@ func verify(ctx context.Context, s Store, object Object, o Options) {
 			return
 		}
 		if err != nil {
-			o.Report.failed(object.Key, err, o.Log)
+			if ctx.Err() == nil {
+				o.Report.failed(object.Key, err, o.Log)
+			}
 			return
 		}
 		if f == nil {

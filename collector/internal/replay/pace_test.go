@@ -102,6 +102,7 @@ func TestMakeWay_holdsWhileACollectorHasTrouble(t *testing.T) {
 		"late":      {Backlog: healthapi.Backlog{OldestAgeSeconds: &late}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var asked atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				body := report

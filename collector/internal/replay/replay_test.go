@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Replayers die wherever they happen to be, one after the other, until one does
 // not: nothing is missing, and each death costs at most one window.
 func TestReplay_Run_throughManyDeaths(t *testing.T) {
-	for range 60 {
+	for range 25 {
 		synctest.Test(t, func(t *testing.T) {
 			m, want := newMemory(), map[string]bool{}
 			for i := range 1 + rand.IntN(8) {
