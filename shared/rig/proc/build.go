@@ -19,7 +19,8 @@ type Builder struct {
 
 // Build compiles a main package, given as for go build (an import path, or a
 // path that begins with ./ and counts from the working directory), and returns
-// the program's path. Further flags go to go build.
+// the program's path. Further flags go to go build. A test that builds a program
+// is run again, rather than its cached result shown, when the program changes.
 func (b *Builder) Build(pkg string, flags ...string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,6 +35,9 @@ func (b *Builder) Build(pkg string, flags ...string) (string, error) {
 		}
 		b.dir, b.built = dir, map[string]string{}
 	}
+	if err := dependOn(pkg); err != nil {
+		return "", fmt.Errorf("build %s: %w", pkg, err)
+	}
 	path := filepath.Join(b.dir, fmt.Sprintf("%d-%s", len(b.built), filepath.Base(pkg)))
 	args := append(append([]string{"build", "-o", path}, flags...), pkg)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
@@ -41,6 +45,23 @@ func (b *Builder) Build(pkg string, flags ...string) (string, error) {
 	}
 	b.built[key] = path
 	return path, nil
+}
+
+// dependOn looks into the folders of this module that a package is made of: what a
+// test looks at, the go command takes for an input of the test.
+func dependOn(pkg string) error {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}", pkg)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("list what it is made of: %w", err)
+	}
+	for _, dir := range strings.Fields(string(out)) {
+		if _, err := os.ReadDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close removes the programs that were built.

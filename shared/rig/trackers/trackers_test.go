@@ -61,7 +61,11 @@ const (
 	python   = "../../../dist/python/bin/python3"
 )
 
-// start starts a collector that refuses everything when a handful of records wait.
+// fewest is how many records wait when a collector refuses everything: more than
+// the events of a test that are under way.
+const fewest = 60
+
+// start starts a collector that is full soon.
 func start(t *testing.T) *pair.Pair {
 	t.Helper()
 	collector, err := builder.Build("spillway/collector")
@@ -70,7 +74,7 @@ func start(t *testing.T) *pair.Pair {
 	}
 	p, err := pair.Start(limited(t), pair.Options{
 		Programs: pair.Programs{Collector: collector}, Alone: true,
-		Collector: "admission: {max_backlog_events: 5, pixels_at: 1, min_dwell: 100ms, retry_after: 1s}\n" +
+		Collector: fmt.Sprintf("admission: {max_backlog_events: %d, pixels_at: 1, min_dwell: 100ms, retry_after: 1s}\n", fewest) +
 			"spool: {max_bytes: 8MiB, segment_bytes: 256KiB}\n",
 	})
 	if err != nil {
@@ -114,18 +118,27 @@ func cut(t *testing.T, p *pair.Pair) {
 	if err := p.CutKinesis(); err != nil {
 		t.Fatal(err)
 	}
-	proc.Eventually(t, patience, func() error {
-		resp, err := http.Post(p.URL()+"/filler/v1", "text/plain", strings.NewReader("filler"))
-		if err != nil {
-			return proc.Final(err)
+	ctx := limited(t)
+	if err := proc.Until(ctx, func() error {
+		for range fewest {
+			resp, err := http.Post(p.URL()+"/filler/v1", "text/plain", strings.NewReader("filler"))
+			if err != nil {
+				return proc.Final(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusServiceUnavailable {
-			return fmt.Errorf("answered %s, want 503", resp.Status)
+		r, err := p.Health(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Intake.Accepting || r.Intake.AcceptingPixels || r.Backlog.Events < fewest || r.Kinesis.ConsecutiveFailures == 0 {
+			return fmt.Errorf("it is not full yet: backlog %d, intake %+v", r.Backlog.Events, r.Intake)
 		}
 		return nil
-	})
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // mend ends the outage and waits until the collector takes requests again.
@@ -264,14 +277,14 @@ func nothing() {}
 
 func TestNode4_keepsWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	node := need(t, []string{"node", "nodejs"}, node4)
+	node := need(t, []string{"node", "nodejs"}, node4, "node/node4.js", "node/events.js", "node/lines.js")
 	p := start(t)
 	keeps(t, p, program(t, node, "node/node4.js", p.URL()), nothing)
 }
 
 func TestPython_keepsWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	path := need(t, []string{python}, python)
+	path := need(t, []string{python}, python, "python/driver.py")
 	p := start(t)
 	keeps(t, p, program(t, path, "python/driver.py", p.URL()), nothing)
 }
@@ -301,7 +314,7 @@ func TestBrowser4_keepsWhatIsRefused(t *testing.T) {
 // here that needs the room on our disk.
 func TestNode3_POST_losesWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	node := need(t, []string{"node", "nodejs"}, node3)
+	node := need(t, []string{"node", "nodejs"}, node3, "node/node3.js", "node/events.js", "node/lines.js")
 	p := start(t)
 	d := program(t, node, "node/node3.js", p.URL(), "post")
 	d.track(t, 0, 30)
@@ -325,7 +338,7 @@ func TestNode3_POST_losesWhatIsRefused(t *testing.T) {
 // A GET of the Node tracker 3 is repeated by itself and arrives after the outage.
 func TestNode3_GET_repeatsWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	node := need(t, []string{"node", "nodejs"}, node3)
+	node := need(t, []string{"node", "nodejs"}, node3, "node/node3.js", "node/events.js", "node/lines.js")
 	p := start(t)
 	d := program(t, node, "node/node3.js", p.URL(), "get")
 	d.track(t, 0, 6)
