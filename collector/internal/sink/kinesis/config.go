@@ -53,6 +53,13 @@ type Config struct {
 	// 1MiB, what a stream takes when it is made; at most 10MiB, for streams whose
 	// limit was raised.
 	MaxRecordBytes configfile.Size `yaml:"max_record_bytes"`
+	// Aggregate puts many small payloads into one record of the stream, in the
+	// format of the Kinesis Producer Library. It makes small events much cheaper,
+	// and a shard take more than 1,000 of them a second. Every consumer must know
+	// the format (the KCL and Firehose do; others need a de-aggregation library), and
+	// partition keys no longer choose the shard. Not for streams whose record
+	// distribution is AUTO. Default false.
+	Aggregate bool `yaml:"aggregate"`
 	// Linger is how long a batch may wait to fill. Default 200ms. Zero: not at all.
 	Linger time.Duration `yaml:"linger"`
 	// InFlight is how many calls there are at a time. Default 8. Each takes up to

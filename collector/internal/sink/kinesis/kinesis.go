@@ -9,6 +9,9 @@
 // it: as long as nothing is taken, the fault may lie with the stream, and a fault
 // of the stream must never cost a record.
 //
+// With Config.Aggregate many records travel as one and share what becomes of it
+// (aggregate.go).
+//
 // What each error means stands in verdict.go.
 package kinesis
 
@@ -94,11 +97,11 @@ func (s *Sink) Write(ctx context.Context, records []sink.Record) []sink.Outcome 
 		}
 		fit = append(fit, i)
 	}
-	for len(fit) > 0 {
-		n := s.cut(records, fit)
-		w.put(fit[:n])
-		fit = fit[n:]
+	if s.cfg.Aggregate {
+		w.putAll(aggregate(records, fit, min(aggregateBytes, int(s.cfg.MaxRecordBytes))))
+		fit = w.apart
 	}
+	w.putAll(plain(records, fit))
 	w.resolve()
 	s.meter.Write(start, records, w.out)
 	return w.out
@@ -117,17 +120,17 @@ func (s *Sink) unfit(r sink.Record) *sink.Error {
 	return nil
 }
 
-// cut returns how many of the records at these places go into one call: all, but
-// for a caller that does not keep to Limits.
-func (s *Sink) cut(records []sink.Record, at []int) int {
+// cut returns how many of the parcels go into one call: all, but for a caller that
+// does not keep to Limits.
+func (s *Sink) cut(parcels []parcel) int {
 	var bytes int64
-	for n, i := range at {
-		bytes += records[i].Size()
+	for n := range parcels {
+		bytes += parcels[n].size()
 		if n == s.cfg.MaxRecords || n > 0 && bytes > int64(s.cfg.MaxBytes) {
 			return n
 		}
 	}
-	return len(at)
+	return len(parcels)
 }
 
 // Info implements sink.Sink.
@@ -135,8 +138,12 @@ func (s *Sink) Info() sink.Info { return sink.Info{Type: "kinesis", Target: s.st
 
 // Limits implements sink.Sink.
 func (s *Sink) Limits() sink.Limits {
+	most, bytes := s.cfg.MaxRecords, int64(s.cfg.MaxBytes)
+	if s.cfg.Aggregate { // many records are one to the service, and get a little larger
+		most, bytes = most*aggregated, bytes/10*9
+	}
 	return sink.Limits{
-		MaxRecords: s.cfg.MaxRecords, MaxBytes: int64(s.cfg.MaxBytes), MaxRecordBytes: int64(s.cfg.MaxRecordBytes),
+		MaxRecords: most, MaxBytes: bytes, MaxRecordBytes: int64(s.cfg.MaxRecordBytes),
 		Linger: s.cfg.Linger, InFlight: s.cfg.InFlight,
 	}
 }

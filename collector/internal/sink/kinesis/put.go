@@ -35,68 +35,91 @@ type write struct {
 	stopped  *sink.Outcome // a fault of the destination, which ends the Write
 	written  bool          // at least one record was
 	suspects []int         // places of records refused by themselves
+	apart    []int         // places of records refused as an aggregate, to be sent singly
 }
 
-// put writes the records at these places with one call, and with more for halves
-// of them where the call was refused for one record's sake.
-func (w *write) put(at []int) {
+// putAll writes the parcels with as few calls as they fit into.
+func (w *write) putAll(parcels []parcel) {
+	for len(parcels) > 0 {
+		n := w.sink.cut(parcels)
+		w.put(parcels[:n])
+		parcels = parcels[n:]
+	}
+}
+
+// put writes the parcels with one call, and with more for halves of them where the
+// call was refused for one record's sake.
+func (w *write) put(parcels []parcel) {
 	if w.stopped == nil && w.calls == 0 {
 		w.stopped = &sink.Outcome{Class: sink.Transient, Err: &sink.Error{Cause: sink.CauseConfig,
 			Message: w.doing() + ": many records are refused; the others wait for the next attempt"}}
 	}
 	if w.stopped != nil {
-		w.fail(at, *w.stopped)
+		w.fail(parcels, *w.stopped)
 		return
 	}
 	w.calls--
-	answer, err := w.sink.call(w.ctx, w.records, at)
+	answer, err := w.sink.call(w.ctx, parcels)
 	if err == nil {
-		w.take(at, answer)
+		w.take(parcels, answer)
 		return
 	}
 	class, e := verdicts.Explain(awsclient.Call{Context: w.ctx, Timeout: w.sink.cfg.AWS.RequestTimeout, Doing: w.doing()}, err)
 	switch {
 	case class != sink.Permanent:
 		w.stopped = &sink.Outcome{Class: class, Err: e}
-		w.fail(at, *w.stopped)
-	case len(at) > 1:
-		half := len(at) / 2
-		w.put(at[:half])
-		w.put(at[half:])
+		w.fail(parcels, *w.stopped)
+	case len(parcels) > 1:
+		half := len(parcels) / 2
+		w.put(parcels[:half])
+		w.put(parcels[half:])
 	default:
-		w.suspect(at[0], e)
+		w.suspect(parcels[0].at, e)
 	}
 }
 
 func (w *write) doing() string { return "put records into " + w.sink.where }
 
-func (w *write) fail(at []int, o sink.Outcome) {
+func (w *write) fail(parcels []parcel, o sink.Outcome) {
+	for _, p := range parcels {
+		w.set(p.at, o)
+	}
+}
+
+// set gives the records at these places the same outcome.
+func (w *write) set(at []int, o sink.Outcome) {
 	for _, i := range at {
 		w.out[i] = o
 	}
 }
 
-func (w *write) suspect(i int, e *sink.Error) {
-	w.out[i] = sink.Outcome{Class: sink.Permanent, Err: e}
-	w.suspects = append(w.suspects, i)
+// suspect notes that a parcel is refused by itself. What is refused in an
+// aggregate may be one of its records, or the aggregate.
+func (w *write) suspect(at []int, e *sink.Error) {
+	w.set(at, sink.Outcome{Class: sink.Permanent, Err: e})
+	if len(at) > 1 {
+		w.apart = append(w.apart, at...)
+		return
+	}
+	w.suspects = append(w.suspects, at...)
 }
 
 // take reads an answer, trusting only what it states of each record.
-func (w *write) take(at []int, answer *kinesis.PutRecordsOutput) {
-	if n := len(answer.Records); n != len(at) {
+func (w *write) take(parcels []parcel, answer *kinesis.PutRecordsOutput) {
+	if n := len(answer.Records); n != len(parcels) {
 		w.stopped = &sink.Outcome{Class: sink.Transient, Err: &sink.Error{Cause: sink.CauseServer,
 			Message: fmt.Sprintf("%s: the answer has not as many results as there were records; none is trusted, they may be written twice", w.doing())}}
-		w.fail(at, *w.stopped)
+		w.fail(parcels, *w.stopped)
 		return
 	}
 	now := time.Now()
 	shards := map[string]time.Time{}
 	faults := map[string]*sink.Error{} // one for all records of a call that share a code
-	for n, i := range at {
+	for n, p := range parcels {
 		r := answer.Records[n]
 		code := aws.ToString(r.ErrorCode)
 		if code == "" && aws.ToString(r.SequenceNumber) != "" {
-			w.out[i] = sink.Outcome{Class: sink.Written}
+			w.set(p.at, sink.Outcome{Class: sink.Written})
 			w.written = true
 			shards[aws.ToString(r.ShardId)] = now
 			continue
@@ -109,9 +132,9 @@ func (w *write) take(at []int, answer *kinesis.PutRecordsOutput) {
 			faults[code] = &sink.Error{Cause: v.Cause, Code: code, Message: w.doing() + ": " + v.Means}
 		}
 		if v.Class == sink.Permanent {
-			w.suspect(i, faults[code])
+			w.suspect(p.at, faults[code])
 		} else {
-			w.out[i] = sink.Outcome{Class: v.Class, Err: faults[code]}
+			w.set(p.at, sink.Outcome{Class: v.Class, Err: faults[code]})
 		}
 	}
 	if w.written {
@@ -148,12 +171,15 @@ func (w *write) resolve() {
 	}
 }
 
-// call makes one PutRecords of the records at these places.
-func (s *Sink) call(ctx context.Context, records []sink.Record, at []int) (*kinesis.PutRecordsOutput, error) {
-	entries := make([]types.PutRecordsRequestEntry, len(at))
-	for n, i := range at {
-		key := strings.ToValidUTF8(records[i].Key, "\uFFFD") // it only chooses the shard
-		entries[n] = types.PutRecordsRequestEntry{Data: records[i].Data, PartitionKey: &key}
+// call makes one PutRecords of the parcels.
+func (s *Sink) call(ctx context.Context, parcels []parcel) (*kinesis.PutRecordsOutput, error) {
+	entries := make([]types.PutRecordsRequestEntry, len(parcels))
+	for n := range parcels {
+		p := &parcels[n]
+		entries[n] = types.PutRecordsRequestEntry{Data: p.data, PartitionKey: &p.key}
+		if p.hash != "" {
+			entries[n].ExplicitHashKey = &p.hash
+		}
 		if entries[n].Data == nil {
 			entries[n].Data = []byte{} // the SDK refuses what is absent
 		}
