@@ -26,10 +26,11 @@ type storm struct {
 	begun  time.Time
 	told   func() tracker.Counts
 
-	frozen  *proc.Process // stopped by SIGSTOP
-	corrupt int64
-	largest int64
-	counts  tally
+	frozen     *proc.Process // stopped by SIGSTOP
+	outageTill time.Time     // nothing is mended before
+	corrupt    int64
+	largest    int64
+	counts     tally
 }
 
 // tally counts what was done.
@@ -58,7 +59,13 @@ var actions = []struct {
 	{"fill disk", 2, func(s *storm) (string, error) { return "", s.disk.full() }},
 	{"break kinesis", 6, (*storm).breakKinesis},
 	{"break s3", 2, (*storm).breakS3},
-	{"mend", 3, func(s *storm) (string, error) { return "", s.mend() }},
+	{"outage", 1, (*storm).outage},
+	{"mend", 3, func(s *storm) (string, error) {
+		if time.Now().Before(s.outageTill) {
+			return "nothing: the outage goes on", nil
+		}
+		return "", s.mend()
+	}},
 }
 
 // run breaks and mends until ctx ends.
@@ -129,6 +136,16 @@ func (s *storm) freeze() (string, error) {
 	}
 	s.frozen = s.pair.Collector.Process()
 	return "", s.frozen.Signal(syscall.SIGSTOP)
+}
+
+// outage takes Kinesis away for so long that the watchdog diverts.
+func (s *storm) outage() (string, error) {
+	if err := s.mend(); err != nil {
+		return "", err
+	}
+	long := time.Duration(15+s.random.IntN(30)) * time.Second
+	s.outageTill = time.Now().Add(long)
+	return fmt.Sprintf("of %v", long), s.pair.CutKinesis()
 }
 
 // mend mends everything.
