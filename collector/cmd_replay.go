@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -162,7 +163,7 @@ func (f *replayFlags) replay(ctx context.Context, p *place, plan *replay.Plan, p
 			Store: p.store, Log: log, To: s.Info().Type + " " + s.Info().Target, Window: f.windowFor(s), Objects: f.objects, Pace: pace,
 			Delete: f.delete, RenewEvery: p.expireAfter / 6, Progress: progress, Report: report,
 		})
-		forwarder := delivery.New(to.Delivery, r.Queue(), delivery.Route{Sink: r.Queue().Through(s)}, letters,
+		forwarder := delivery.New(to.Delivery, r.Queue(), delivery.Route{Sink: r.Queue().Through(s)}, ownLetters{letters, r.Queue()},
 			delivery.Options{Lane: lane, Log: logsetup.Component(log, "delivery")})
 		lanes.Go(func() {
 			err := r.Run(ctx, forwarder.Run)
@@ -202,7 +203,7 @@ type lateLetters struct {
 	store *deadletter.Store
 }
 
-// Put implements delivery.DeadLetters.
+// Put has the promises of deadletter.Store.Put.
 func (l *lateLetters) Put(ctx context.Context, entries ...deadletter.Entry) error {
 	l.mu.Lock()
 	if l.store == nil {
@@ -216,6 +217,21 @@ func (l *lateLetters) Put(ctx context.Context, entries ...deadletter.Entry) erro
 	store := l.store
 	l.mu.Unlock()
 	return store.Put(ctx, entries...)
+}
+
+// ownLetters writes dead letters under the records' own numbers.
+type ownLetters struct {
+	*lateLetters
+	queue *replay.Queue
+}
+
+// Put implements delivery.DeadLetters.
+func (l ownLetters) Put(ctx context.Context, entries ...deadletter.Entry) error {
+	own := slices.Clone(entries)
+	for i := range own {
+		own[i].Seq = l.queue.Own(own[i].Seq)
+	}
+	return l.lateLetters.Put(ctx, own...)
 }
 
 func (l *lateLetters) close() {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"spillway/collector/internal/archive"
+	"spillway/collector/internal/sink"
 	"spillway/shared/healthapi"
 	"spillway/shared/rig"
 	"spillway/shared/rig/fault"
@@ -387,5 +392,71 @@ func TestReplay_damage_isReportedAndStopsNothing(t *testing.T) {
 	report(t, p, &status)
 	if len(status.Damaged) != 1 || status.Damaged[0].Object != cut || status.Damaged[0].Mark.Damaged != 1 {
 		t.Errorf("status %+v", status)
+	}
+}
+
+func TestReplay_bothLanes_andWhatCanNeverBeDelivered(t *testing.T) {
+	t.Parallel()
+	var b proc.Builder
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	program, err := b.Build("spillway/collector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := rig.Start(t.Context(), rig.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	from, data := t.TempDir(), t.TempDir()
+	at := time.Date(2026, 12, 1, 5, 0, 0, 0, time.UTC)
+	for lane, records := range map[sink.Lane][]sink.Record{
+		sink.Good: {{Seq: 41, At: at, Key: "a", Data: []byte("no payload at all")}, {Seq: 42, At: at, Key: "b", Data: make([]byte, 2<<20)}, {Seq: 43, At: at, Key: "c"}},
+		sink.Bad:  {{Seq: 41, At: at, Key: "d", Data: []byte(`{"schema":"iglu:x"}`)}},
+	} {
+		o, err := archive.Pack(lane, "box", records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(from, o.Name.String())
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, o.Body, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(t.TempDir(), "collector.yaml")
+	text := fmt.Sprintf("data_dir: %s\nsink:\n  type: kinesis\n  kinesis: {good_stream: good, bad_stream: bad, endpoint: %q}\n", data, r.Kinesis.URL())
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := proc.Run(t, proc.Spec{Path: program, Args: []string{"replay", "--json", "--config", config, "--from", from}, Env: r.Env(), Dir: data})
+	if s := finish(t, p, 0); s.Objects.Finished != 2 || s.Events.Delivered != 3 || s.Events.DeadLetters != 1 {
+		t.Errorf("the report: %+v", s)
+	}
+	var got []string
+	for _, stream := range []string{rig.GoodStream, rig.BadStream} {
+		for _, record := range r.Kinesis.Records(stream) {
+			got = append(got, fmt.Sprintf("%s %s %q", stream, record.Key, record.Data))
+		}
+	}
+	slices.Sort(got)
+	want := []string{`bad d "{\"schema\":\"iglu:x\"}"`, `good a "no payload at all"`, `good c ""`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	letters, err := filepath.Glob(filepath.Join(data, "dead-letters", "good-*.ndjson"))
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("dead letters: %v, %v", letters, err)
+	}
+	letter, err := os.ReadFile(letters[0])
+	if err != nil || !strings.Contains(string(letter), `"seq":42,`) || !strings.Contains(string(letter), `"partitionKey":"b"`) {
+		t.Errorf("the dead letter: %.200s, %v", letter, err)
 	}
 }

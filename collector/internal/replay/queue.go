@@ -48,7 +48,7 @@ type reading struct {
 	read     int     // last line that is in slots or needs none
 	events   int64   // confirmed without a gap
 	unsaved  int     // slots of events that no durable mark covers yet
-	paused   bool    // no slots are given out
+	paused   bool    // none of its records are read or lent
 	left     bool    // its keeper is gone: slots become free as they are confirmed
 	progress chan struct{}
 }
@@ -88,9 +88,15 @@ func (q *Queue) lend(most int, room int64) (records []sink.Record, bytes int64) 
 	if q.stopped {
 		return nil, 0
 	}
-	n := 0
-	for _, s := range q.ready {
-		if n == most || n > 0 && bytes+s.record.Size() > room {
+	var passed []*slot // of objects whose claim may be lost
+	i := 0
+	for ; i < len(q.ready) && len(records) < most; i++ {
+		s := q.ready[i]
+		if s.of.paused {
+			passed = append(passed, s)
+			continue
+		}
+		if len(records) > 0 && bytes+s.record.Size() > room {
 			break
 		}
 		q.number++
@@ -100,10 +106,12 @@ func (q *Queue) lend(most int, room int64) (records []sink.Record, bytes int64) 
 		s.record = sink.Record{} // the forwarder's from here on
 		records = append(records, r)
 		bytes += r.Size()
-		n++
 	}
-	clear(q.ready[:n])
-	if q.ready = q.ready[n:]; len(q.ready) == 0 {
+	clear(q.ready[:i])
+	if q.ready = q.ready[i:]; len(passed) > 0 {
+		q.ready = append(passed, q.ready...)
+	}
+	if len(q.ready) == 0 {
 		q.ready = nil
 	}
 	return records, bytes
@@ -234,7 +242,7 @@ func (q *Queue) saved(o *reading, n int) {
 	q.tell()
 }
 
-// pause stops or resumes giving out slots for an object.
+// pause stops or resumes the reading and lending of an object.
 func (q *Queue) pause(o *reading, paused bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -307,3 +307,106 @@ func FuzzDecodeMark(f *testing.F) {
 		}
 	})
 }
+
+func TestReplay_Run_losingAClaim_leavesTheObjectToTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		lost := m.add(t, sink.Good, "a", events(1, 1000, "a"))
+		m.add(t, sink.Good, "b", events(1, 1000, "b"))
+		p, other := m.process(), m.process()
+		plan, err := replay.Look(t.Context(), p, replay.Selection{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := &replay.Report{}
+		r := replay.New(plan.Waiting, replay.Options{Store: p, Log: quiet(), Window: 100, Report: report, Delete: true})
+		arrived := map[string]int{}
+		err = r.Run(t.Context(), func(ctx context.Context) error {
+			for {
+				records, err := r.Queue().Read(ctx, 10, 1<<20)
+				if err != nil {
+					return nil
+				}
+				for _, record := range records {
+					if arrived[record.Key[len("key of "):len("key of ")+1]]++; arrived["a"] == 300 {
+						m.mu.Lock()
+						m.owners[plan.Waiting[0].Marks().Claim] = other
+						m.mu.Unlock()
+					}
+					r.Queue().Ack(record.Seq)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := report.Figures().Objects; o.TakenOver != 1 || o.Finished != 1 || arrived["b"] != 1000 || arrived["a"] > 400 {
+			t.Errorf("%+v, arrived %v", o, arrived)
+		}
+		if _, there := m.objects[lost.Name.Key("p")]; !there || len(m.objects) != 1 {
+			t.Errorf("objects left: %d, the other's among them: %v", len(m.objects), there)
+		}
+	})
+}
+
+// trouble is a store whose marks cannot be written for a while.
+type trouble struct {
+	*process
+	failing func() bool
+}
+
+func (s *trouble) Claim(ctx context.Context, e replay.Entry, marks replay.Marks, to string) (replay.Claim, error) {
+	c, err := s.process.Claim(ctx, e, marks, to)
+	return &troubledClaim{c, s}, err
+}
+
+type troubledClaim struct {
+	replay.Claim
+	store *trouble
+}
+
+func (c *troubledClaim) Save(ctx context.Context, m replay.Mark) error {
+	if c.store.failing() {
+		return errors.New("the store has trouble")
+	}
+	return c.Claim.Save(ctx, m)
+}
+
+func TestReplay_Run_unableToRenew_lendsNoMoreUntilItCan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.add(t, sink.Good, "a", events(1, 1000, "a"))
+		began := time.Now()
+		s := &trouble{m.process(), func() bool { return time.Since(began) < time.Minute }}
+		plan, err := replay.Look(t.Context(), s, replay.Selection{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// At 10 records a second there are free slots all the time.
+		r := replay.New(plan.Waiting, replay.Options{
+			Store: s, Log: quiet(), Window: 800, Pace: replay.NewPace(10, 0, quiet()), RenewEvery: 5 * time.Second,
+		})
+		var last time.Duration
+		arrived, early := 0, 0
+		if err := r.Run(t.Context(), func(ctx context.Context) error {
+			for {
+				records, err := r.Queue().Read(ctx, 10, 1<<20)
+				if err != nil {
+					return nil
+				}
+				if last = time.Since(began); last < time.Minute {
+					early += len(records)
+				}
+				arrived += len(records)
+				for _, record := range records {
+					r.Queue().Ack(record.Seq)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if arrived != 1000 || early > 250 {
+			t.Errorf("%d records arrived, %d of them while no claim could be renewed", arrived, early)
+		}
+	})
+}

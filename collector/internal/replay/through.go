@@ -15,6 +15,17 @@ const linger = 20 * time.Millisecond
 // records their own numbers back and tells the pace when s throttles.
 func (q *Queue) Through(s sink.Sink) sink.Sink { return &through{s, q} }
 
+// Own returns the number that a record has in its object, given the one under
+// which it was lent and not yet acked.
+func (q *Queue) Own(lent uint64) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s := q.lent[lent]; s != nil {
+		return s.seq
+	}
+	return 0
+}
+
 type through struct {
 	sink.Sink
 	queue *Queue
@@ -24,14 +35,10 @@ type through struct {
 func (t *through) Write(ctx context.Context, records []sink.Record) []sink.Outcome {
 	started := time.Now()
 	own := make([]sink.Record, len(records))
-	t.queue.mu.Lock()
 	for i, r := range records {
 		own[i] = r
-		if s := t.queue.lent[r.Seq]; s != nil {
-			own[i].Seq = s.seq
-		}
+		own[i].Seq = t.queue.Own(r.Seq)
 	}
-	t.queue.mu.Unlock()
 	out := t.Sink.Write(ctx, own)
 	var bytes int64
 	throttled := false
