@@ -248,6 +248,9 @@ func (a *App) announce() {
 	if a.set.Paths.Primary == "" {
 		a.log.WithField("dir", a.set.Primary.Files().Dir).Warn("no config is given: events go to files in this directory; name a config with --config")
 	}
+	if why := volatile(a.set.Primary.DataDir); why != "" {
+		a.log.WithField("dir", a.set.Primary.DataDir).Warn("data_dir " + why)
+	}
 	if a.set.Fallback == nil && a.set.Primary.Stop.Evacuate {
 		a.log.Warn("stop.evacuate is set but no fallback config is given: at a stop during an outage events stay on this disk")
 	}
