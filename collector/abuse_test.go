@@ -360,7 +360,7 @@ func (p *process) crowd(t *testing.T) {
 	})
 	all.Wait()
 
-	const piped = 2000
+	const piped = 300
 	p.stored(t)
 	got := exchange(t, p.Addr(), strings.Repeat("GET /i?e=pv HTTP/1.1\r\nHost: c\r\n\r\n", piped))
 	taken := 0

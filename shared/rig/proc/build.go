@@ -56,7 +56,10 @@ func dependOn(pkg string) error {
 	if err != nil {
 		return fmt.Errorf("list what it is made of: %w", err)
 	}
-	for _, dir := range strings.Fields(string(out)) {
+	for dir := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
+		if dir == "" {
+			continue // a program of this one file, or of no module
+		}
 		if _, err := os.ReadDir(dir); err != nil {
 			return err
 		}

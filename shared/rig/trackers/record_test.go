@@ -133,7 +133,7 @@ const note = `naïve "quotes" \ <tags> & 日本 😀 ` + "\u2028 end"
 // checkEvent says how an event differs from the one that a driver was asked to
 // track under this number.
 func checkEvent(e event, number int) error {
-	want := map[string]string{}
+	var want map[string]string
 	switch number % 3 {
 	case 0:
 		want = map[string]string{"e": "pv", "url": fmt.Sprintf("https://shop.example/page/%d?q=a%%20b&x=%%C3%%A9#top", number), "page": fmt.Sprintf("page %d %s", number, note)}
