@@ -102,8 +102,9 @@ func (f *replayFlags) run(cmd *cobra.Command) error {
 		replay.Verify(ctx, plan.Waiting, replay.Options{Store: p.store, Objects: f.objects, Progress: progress, Report: report, Log: p.log})
 	case f.dryRun:
 	default:
-		if dead, err = f.replay(ctx, p, plan, pace, report, progress, show); err != nil && ctx.Err() == nil {
-			return err
+		dead, err = f.replay(ctx, p, plan, pace, report, progress, show)
+		if err != nil && ctx.Err() == nil && report.Figures().Objects.Failed == 0 {
+			return err // nothing was done that there is to report
 		}
 	}
 	show.stop()
@@ -117,6 +118,9 @@ func (f *replayFlags) run(cmd *cobra.Command) error {
 	}
 	s.Stopped = ctx.Err() != nil
 	if err := s.print(cmd.OutOrStdout(), f.json); err != nil {
+		return err
+	}
+	if err != nil && !s.Stopped {
 		return err
 	}
 	return s.err()

@@ -12,6 +12,8 @@ import (
 const (
 	// chunk is how many records are read before they are put in line together.
 	chunk = 100
+	// chunkBytes is after how many bytes it is put in line in any case.
+	chunkBytes = 1 << 20
 	// lastSave is how long the last mark of an object may take after the end of
 	// everything else.
 	lastSave = 10 * time.Second
@@ -170,7 +172,7 @@ func (k *keeper) end(ctx context.Context, why error) {
 			k.o.Log.WithField("object", k.object.Key).WithError(err).Warn("the claim of an object could not be let go of: it runs out by itself, and some events will be sent again")
 		}
 		if why != errStopped {
-			k.o.Report.failed(k.object.Key, why, k.o.Log)
+			k.failed(k.object.Key, why)
 		}
 		return
 	}
@@ -181,9 +183,10 @@ func (k *keeper) end(ctx context.Context, why error) {
 		k.o.Report.lost(k.object.Key, k.o.Log)
 		return
 	} else if err != nil {
-		k.o.Report.failed(k.object.Key, err, k.o.Log)
+		k.failed(k.object.Key, err)
 		return
 	}
+	k.succeeded()
 	k.o.Report.finished(k.object.Key, k.mark)
 	k.o.Progress.finished()
 	if k.o.Delete && k.mark.Damaged == 0 {
@@ -220,7 +223,7 @@ func (k *keeper) read(ctx context.Context, behind int) error {
 
 // fill reads up to most records. It returns io.EOF at the end of the object.
 func (k *keeper) fill(ctx context.Context, in *scanner, behind, most int) (slots []*slot, err error) {
-	for len(slots) < most && err == nil && ctx.Err() == nil {
+	for bytes := int64(0); len(slots) < most && bytes < chunkBytes && err == nil && ctx.Err() == nil; {
 		var r sink.Record
 		var f *Fault
 		r, f, err = in.next()
@@ -234,9 +237,10 @@ func (k *keeper) fill(ctx context.Context, in *scanner, behind, most int) (slots
 			k.o.Report.twin()
 		case news:
 			slots = append(slots, &slot{of: k.reading, line: in.line, record: r, seq: r.Seq})
+			bytes += r.Size()
 		}
 	}
-	if err == nil && len(slots) < most {
+	if err == nil {
 		err = ctx.Err()
 	}
 	return slots, err

@@ -27,10 +27,14 @@ type Queue struct {
 	used    int        // slots taken
 	number  uint64     // last one given
 	ready   []*slot    // read, not lent yet
+	bytes   int64      // of ready
 	lent    map[uint64]*slot
 	stopped bool          // nothing more is lent
 	changed chan struct{} // closed when any of this changes, then replaced
 }
+
+// maxReady is how many bytes of records may be read and not lent yet, about.
+const maxReady = 8 << 20
 
 // slot is one record between being read and being covered by a mark.
 type slot struct {
@@ -106,6 +110,9 @@ func (q *Queue) lend(most int, room int64) (records []sink.Record, bytes int64) 
 		s.record = sink.Record{} // the forwarder's from here on
 		records = append(records, r)
 		bytes += r.Size()
+	}
+	if q.bytes -= bytes; bytes > 0 {
+		q.tell() // there is room to read on
 	}
 	clear(q.ready[:i])
 	if q.ready = q.ready[i:]; len(passed) > 0 {
@@ -192,7 +199,7 @@ func (q *Queue) reserve(ctx context.Context, o *reading, most int) (int, error) 
 	for {
 		q.mu.Lock()
 		changed := q.changed
-		if free := q.window - q.used; free > 0 && !o.paused && !q.stopped {
+		if free := q.window - q.used; free > 0 && q.bytes < maxReady && !o.paused && !q.stopped {
 			n := min(free, most)
 			q.used += n
 			q.mu.Unlock()
@@ -217,6 +224,9 @@ func (q *Queue) offer(o *reading, slots []*slot, taken, read int) {
 	o.read = read
 	o.slots = append(o.slots, slots...)
 	q.ready = append(q.ready, slots...)
+	for _, s := range slots {
+		q.bytes += s.record.Size()
+	}
 	q.tell()
 }
 
@@ -261,7 +271,9 @@ func (q *Queue) leave(o *reading) {
 	for _, s := range q.ready {
 		if s.of != o {
 			kept = append(kept, s)
+			continue
 		}
+		q.bytes -= s.record.Size()
 	}
 	gone := len(q.ready) - len(kept)
 	clear(q.ready[len(kept):])

@@ -17,6 +17,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -59,9 +60,12 @@ type Replay struct {
 	queue *Queue
 	twins *twins
 
-	mu      sync.Mutex // guards what follows
-	waiting []Object   // not claimed yet, in order
-	taken   []taken    // claimed by others, the one looked at longest ago first
+	giveUp func(error) // ends Run
+
+	mu       sync.Mutex // guards what follows
+	waiting  []Object   // not claimed yet, in order
+	taken    []taken    // claimed by others, the one looked at longest ago first
+	failures int        // objects that failed in a row
 }
 
 // New returns a replay of the objects, which are all of one lane, in their order.
@@ -88,11 +92,12 @@ func (r *Replay) Queue() *Queue { return r.queue }
 // ctx ends. deliver delivers from Queue until its context ends, and confirms
 // what it can before it returns, as a Forwarder does. When Run returns, what was
 // confirmed stands in the marks and the claims are let go of. It returns ctx's
-// error if it ended early, and otherwise nil: what went wrong with single objects
-// stands in Options.Report.
+// error if it ended early, an error if object after object failed, and otherwise
+// nil: what went wrong with single objects stands in Options.Report.
 func (r *Replay) Run(ctx context.Context, deliver func(context.Context) error) error {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	r.giveUp = cancel
 	delivering, endDelivery := context.WithCancel(context.WithoutCancel(ctx))
 	defer endDelivery()
 	delivered := make(chan error, 1)
@@ -164,6 +169,25 @@ func (r *Replay) next() (o Object, wait time.Duration, ok bool) {
 	return first.Object, 0, true
 }
 
+// mostFailures is how many objects may fail in a row. More of them would fail for
+// the same reason, which lies elsewhere: a permission, most likely.
+const mostFailures = 10
+
+func (r *Replay) failed(key string, err error) {
+	r.o.Report.failed(key, err, r.o.Log)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failures++; r.failures == mostFailures {
+		r.giveUp(fmt.Errorf("%d objects in a row could not be replayed, the last because: %w", r.failures, err))
+	}
+}
+
+func (r *Replay) succeeded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = 0
+}
+
 // taken is an object that another replayer has, to be tried again.
 type taken struct {
 	Object
@@ -187,7 +211,7 @@ func (r *Replay) one(ctx context.Context, o Object) {
 		r.o.Report.elsewhere()
 	case err != nil:
 		if ctx.Err() == nil {
-			r.o.Report.failed(o.Key, err, r.o.Log)
+			r.failed(o.Key, err)
 		}
 	default:
 		r.keep(ctx, o, claim)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Replayers die wherever they happen to be, one after the other, until one does
 // not: nothing is missing, and each death costs at most one window.
 func TestReplay_Run_throughManyDeaths(t *testing.T) {
-	for range 25 {
+	for range 15 {
 		synctest.Test(t, func(t *testing.T) {
 			m, want := newMemory(), map[string]bool{}
 			for i := range 1 + rand.IntN(8) {
@@ -407,6 +408,39 @@ func TestReplay_Run_unableToRenew_lendsNoMoreUntilItCan(t *testing.T) {
 		}
 		if arrived != 1000 || early > 250 {
 			t.Errorf("%d records arrived, %d of them while no claim could be renewed", arrived, early)
+		}
+	})
+}
+
+// broken is a store whose objects cannot be read.
+type broken struct{ *process }
+
+func (broken) Open(context.Context, replay.Entry) (io.ReadCloser, error) {
+	return nil, errors.New("access denied")
+}
+
+func TestReplay_Run_whenNothingCanBeRead_givesUpSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for i := range 50 {
+			m.add(t, sink.Good, "box", events(uint64(10*i), 2, "box"))
+		}
+		s := broken{m.process()}
+		plan, err := replay.Look(t.Context(), s, replay.Selection{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := &replay.Report{}
+		r := replay.New(plan.Waiting, replay.Options{Store: s, Log: quiet(), Window: 100, Objects: 2, Report: report})
+		d := &destination{arrived: map[string]int{}}
+		err = r.Run(t.Context(), d.deliver(s.process, r.Queue()))
+		if n := report.Figures().Objects.Failed; err == nil || !strings.Contains(err.Error(), "access denied") || n < 10 || n > 12 {
+			t.Errorf("%d objects were tried: %v", n, err)
+		}
+		for key, mark := range m.marks {
+			if !mark.Released || mark.Line != 0 {
+				t.Errorf("%s: %+v", key, mark)
+			}
 		}
 	})
 }
