@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,34 +22,41 @@ func TestPreflight_findsABrokenFallbackAndItsRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var broken error
-		checks := 0
-		used := false
-		p := newPreflight(quiet(), func() (bool, bool) { return true, used })
+		var broken atomic.Pointer[error]
+		var checks atomic.Int32
+		var used atomic.Bool
+		p := newPreflight(quiet(), func() (bool, bool) { return true, used.Load() })
 		go func() { _ = p.run(ctx) }()
 		synctest.Wait()
-		if got := p.report(); got.Configured || got.Ready || checks != 0 {
-			t.Fatalf("without a fallback: %+v after %d checks", got, checks)
+		if got := p.report(); got.Configured || got.Ready || checks.Load() != 0 {
+			t.Fatalf("without a fallback: %+v after %d checks", got, checks.Load())
 		}
 
-		broken = errors.New("AccessDenied: s3:PutObject")
-		p.replace(func(context.Context) error { checks++; return broken })
+		denied := errors.New("AccessDenied: s3:PutObject")
+		broken.Store(&denied)
+		p.replace(func(context.Context) error {
+			checks.Add(1)
+			if err := broken.Load(); err != nil {
+				return *err
+			}
+			return nil
+		})
 		synctest.Wait()
 		if got := p.report(); !got.Configured || !got.Valid || got.Ready || got.LastError == "" || got.LastCheckAt == nil {
 			t.Fatalf("broken fallback: %+v", got)
 		}
 
-		broken = nil
+		broken.Store(nil)
 		<-time.After(preflightRetry + time.Second)
 		synctest.Wait()
-		if got := p.report(); !got.Ready || got.LastError != "" || checks != 2 {
-			t.Fatalf("mended fallback: %+v after %d checks", got, checks)
+		if got := p.report(); !got.Ready || got.LastError != "" || checks.Load() != 2 {
+			t.Fatalf("mended fallback: %+v after %d checks", got, checks.Load())
 		}
 
-		used = true // its own writes say more than a check
+		used.Store(true) // its own writes say more than a check
 		<-time.After(3 * preflightEvery)
-		if checks != 2 {
-			t.Errorf("%d checks of a fallback that is in use", checks)
+		if checks.Load() != 2 {
+			t.Errorf("%d checks of a fallback that is in use", checks.Load())
 		}
 		cancel()
 		synctest.Wait()
