@@ -16,10 +16,10 @@ SEED     ?= 0
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run install docker-test trackers test check check-fast race fmt bench fuzz soak clean
+.PHONY: help build demo run install image-files docker-test k8s-test trackers test check check-fast race fmt bench fuzz soak clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build both programs into bin/
 	$(GOBUILD) -o $(BIN)/spillway-collector ./collector
@@ -43,6 +43,19 @@ install: ## install programs, units and example configs for systemd, below DESTD
 	@for name in collector.yaml collector-fallback.yaml watchdog.yaml; do \
 	  test -e $(DESTDIR)/etc/spillway/$$name || install -m 644 systemd/examples/$$name $(DESTDIR)/etc/spillway/ || exit 1; \
 	done
+
+IMAGE ?= dist/image
+image-files: ## build what container images hold, into IMAGE (dist/image)
+	$(MAKE) build BIN=$(IMAGE)/bin
+	CGO_ENABLED=0 go build -trimpath -o $(IMAGE)/bin/standins ./shared/rig/standins
+	install -D -m 644 -t $(IMAGE) /etc/ssl/certs/ca-certificates.crt
+	install -d $(IMAGE)/empty
+
+docker-test: ## build the images and run the pair in containers; takes root, and Docker (a daemon is started if none runs)
+	docker/test.sh
+
+k8s-test: ## decode the Kubernetes manifests as strictly as Kubernetes does
+	cd docker/k8s/strict && go test ./...
 
 trackers: ## install the real trackers that the tests send with; they need node, python3 and chromium
 	npm ci --prefix shared/rig/trackers/node --ignore-scripts --no-audit --no-fund
