@@ -33,7 +33,7 @@ type Stats struct {
 	ForeignFiles      int    // in the directory, and not the log's
 
 	WritingFor  time.Duration // how long the group being written has taken so far; 0 if none is: long is a disk that hangs
-	Failing     bool // the last group could not be written, for another reason than room
+	Failing     bool          // the last group could not be written, for another reason than room
 	DiskErrors  uint64
 	LastError   string // of the disk; "" if there was none
 	LastErrorAt time.Time
