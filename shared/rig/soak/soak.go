@@ -36,8 +36,13 @@ func soak(ctx context.Context, o options) (err error) {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	fmt.Println(disk)
+	config := collectorYAML
+	if o.seed%2 == 1 {
+		config += "sink: {kinesis: {aggregate: true}}\n"
+		fmt.Println("events travel in aggregates")
+	}
 	p, err := pair.Start(ctx, pair.Options{
-		Programs: o.programs, Dir: dir, Collector: collectorYAML,
+		Programs: o.programs, Dir: dir, Collector: config,
 		Rig: rig.Options{Kinesis: kinesis.Options{Compact: tracker.Keep}},
 	})
 	if err != nil {
