@@ -36,6 +36,21 @@ func limited(t testing.TB) context.Context {
 	return ctx
 }
 
+// self is a name under which this test's own program is the collector: see
+// TestMain.
+func self(t testing.TB) string {
+	t.Helper()
+	tests, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "spillway-collector")
+	if err := os.Symlink(tests, name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // outage is what an outage of Kinesis left behind: objects in S3, in several
 // dozen pieces, and the books of what was answered 200. Kinesis is well again and
 // empty, and the collector has stopped.
@@ -47,16 +62,7 @@ type outage struct {
 
 func afterOutage(t testing.TB, events int) *outage {
 	t.Helper()
-	var b proc.Builder
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	program, err := b.Build("spillway/collector")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := self(t)
 	p, err := pair.Start(limited(t), pair.Options{
 		Programs: pair.Programs{Collector: program}, Alone: true,
 		Fallback: "sink: {s3: {max_records: 150, linger: 100ms}}\n",
@@ -240,10 +246,10 @@ func (o *outage) comparesWithObjects(t testing.TB) {
 // Two replayers, one of which is killed again and again wherever it happens to be.
 func TestReplay_killedManyTimes_skipsNothingAndRepeatsLittle(t *testing.T) {
 	t.Parallel()
-	const events, kills, window = 6000, 20, 100
+	const events, kills, window = 4000, 20, 100
 	o := afterOutage(t, events)
 	run := func() *proc.Process {
-		return o.replay(t, "--json", "--claim-expiry", "3s", "--window", fmt.Sprint(window), "--rate", "1500/s")
+		return o.replay(t, "--json", "--claim-expiry", "2s", "--objects", "2", "--window", fmt.Sprint(window), "--rate", "1000/s")
 	}
 	var at []int // how many records are in Kinesis when one is killed
 	for range kills {
@@ -397,16 +403,7 @@ func TestReplay_damage_isReportedAndStopsNothing(t *testing.T) {
 
 func TestReplay_bothLanes_andWhatCanNeverBeDelivered(t *testing.T) {
 	t.Parallel()
-	var b proc.Builder
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	program, err := b.Build("spillway/collector")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := self(t)
 	r, err := rig.Start(t.Context(), rig.Options{})
 	if err != nil {
 		t.Fatal(err)
