@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -35,16 +34,12 @@ func TestPair_failsOverAndBackThroughSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Either program may write the mode file after the other.
-	info, err := os.Stat(h.Path("/var/lib/spillway/mode.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mode := info.Mode(); mode != 0o660 {
-		t.Errorf("the mode file has mode %v", mode)
-	}
-	owner := strings.Fields(h.do("stat", "--format=%U %G", "/var/lib/spillway/mode.json"))
-	if len(owner) != 2 || owner[0] != "spillway-watchdog" || owner[1] != "spillway" {
-		t.Errorf("the mode file belongs to %v", owner)
+	for file, want := range map[string]string{
+		"": "spillway spillway 2770", "/mode.json": "spillway-watchdog spillway 660", "/mode.json.lock": "spillway-watchdog spillway 660",
+	} {
+		if got := strings.TrimSpace(h.do("stat", "--format=%U %G %a", "/var/lib/spillway"+file)); got != want {
+			t.Errorf("/var/lib/spillway%s is %s, want %s", file, got, want)
+		}
 	}
 	if status := h.do("systemctl", "status", "--no-pager", collector); !strings.Contains(status, "mode fallback") {
 		t.Errorf("systemctl status does not tell the mode:\n%s", status)

@@ -1,7 +1,7 @@
 package strict
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"io"
 	"os"
@@ -45,16 +45,15 @@ func TestManifests_areWhatKubernetesKnows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for docs := yaml.NewDocumentDecoder(f); ; {
-			var text bytes.Buffer
-			_, err := io.Copy(&text, io.LimitReader(docs, 1<<20))
-			if errors.Is(err, io.EOF) || text.Len() == 0 {
+		for docs := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
+			text, err := docs.Read()
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, kind, err := decode.Decode(text.Bytes(), nil, nil)
+			_, kind, err := decode.Decode(text, nil, nil)
 			if err != nil {
 				t.Errorf("%s: %v", file, err)
 				continue
