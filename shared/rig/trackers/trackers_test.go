@@ -1,6 +1,7 @@
 package trackers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,8 +211,16 @@ func waitArrived(t *testing.T, p *pair.Pair, want map[int]bool) []event {
 	if len(events) != len(want) {
 		t.Errorf("%d events have arrived, want %d", len(events), len(want))
 	}
+	if t.Failed() {
+		for _, raw := range p.Rig.Kinesis.Records(rig.GoodStream) {
+			all := sentAt.FindAll(raw.Data, -1)
+			t.Logf("at %s a record of %d events: %s", raw.At.Format("15:04:05.000"), len(all), slices.CompactFunc(all, bytes.Equal))
+		}
+	}
 	return events
 }
+
+var sentAt = regexp.MustCompile(`"stm":"(\d+)"`)
 
 // numbers returns first up to, but not including, end.
 func numbers(first, end int) map[int]bool {

@@ -38,10 +38,16 @@ const handlers = {
 };
 
 (async () => {
+  // The page that comes tells that the one before is gone: what that one sends as
+  // it goes is sent by then.
+  if (sessionStorage.getItem('reloading')) {
+    sessionStorage.removeItem('reloading');
+    await notice({ did: 'reload' });
+  }
   for (;;) {
     const command = await (await fetch('/next')).json();
     if (command.do === 'reload') {
-      await notice({ did: 'reload' });
+      sessionStorage.setItem('reloading', 'yes');
       location.reload();
       return;
     }
