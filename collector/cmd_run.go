@@ -45,6 +45,8 @@ func run(ctx context.Context, paths config.Paths) error {
 	defer signal.Stop(orders)
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer release()
+	// A second TERM or INT ends the process at once: the spool has everything.
+	context.AfterFunc(ctx, release)
 
 	set, err := config.Load(paths)
 	if err != nil {
@@ -58,10 +60,8 @@ func run(ctx context.Context, paths config.Paths) error {
 		for {
 			select {
 			case sig := <-orders:
-				obey(ctx, a, sig)
+				go obey(ctx, a, sig) // a reload may wait for a disk; the next signal must not
 			case <-ctx.Done():
-				// A second TERM or INT ends the process at once: the spool has everything.
-				release()
 				return
 			}
 		}

@@ -118,7 +118,7 @@ func (a *App) openDisk() error {
 		if err != nil {
 			return err
 		}
-		a.stack.OnStop("spool "+string(name), func(ctx context.Context) error { return within(ctx, log.Close) })
+		a.stack.OnStop("spool "+string(name), func(context.Context) error { return log.Close() })
 		a.lanes[name] = &lane{name: name, log: log}
 	}
 	dead, err := deadletter.Open(filepath.Join(cfg.DataDir, "dead-letters"), cfg.DeadLetters, deadletter.Options{
@@ -130,19 +130,6 @@ func (a *App) openDisk() error {
 	a.stack.OnStop("dead letters", func(context.Context) error { return dead.Close() })
 	a.dead = dead
 	return nil
-}
-
-// within runs f but waits for it no longer than ctx: a disk that never answers
-// must not keep the process from ending. What was answered 200 is on it already.
-func within(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // openDelivery makes the sinks and the forwarders of the mode that the mode file

@@ -28,6 +28,7 @@ func (a *App) Run(ctx context.Context) error {
 	background.Go("admission", a.gate.Run)
 	background.Go("fallback check", a.checks.run)
 	background.Go("health", a.sample)
+	background.Go("disk", a.watchDisk)
 	background.Go("systemd", a.systemd.run)
 	background.Go("admin listener", a.serveAdmin)
 	a.stack.OnStop("background", func(context.Context) error { return background.Stop() })
@@ -39,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.stack.OnStop("evacuation", a.evacuate)
 
 	serving.Go("public listener", func(context.Context) error { return a.server.Serve(a.public) })
-	a.stack.OnStop("public listener", a.server.Shutdown)
+	a.stack.OnStop("public listener", a.shutdown)
 
 	// Whatever ends on its own ends the whole: half a collector is worse than a restart.
 	for _, g := range []*lifecycle.Group{background, delivering} {
@@ -73,9 +74,9 @@ func (a *App) stop(ctx context.Context) error {
 		a.server.Drain()
 		<-time.After(cfg.Grace)
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	stopping, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	err := a.stack.Stop(ctx)
+	err := within(ctx, cfg.Timeout+lastGrace, func() error { return a.stack.Stop(stopping) })
 	left := a.backlog()
 	log := a.log.WithFields(logrus.Fields{"took": time.Since(begun).Round(time.Millisecond).String(), "kept_events": left.Events, "kept_bytes": left.Bytes})
 	if cfg.Evacuate && left.Events > 0 {
@@ -84,6 +85,38 @@ func (a *App) stop(ctx context.Context) error {
 	}
 	log.Info("collector stopped; what is kept is on disk and delivered after the next start")
 	return err
+}
+
+// lastGrace is what a stop may take beyond its time-out before the process ends
+// as it is: a disk that never answers must not keep it. What was answered 200 is
+// on disk already.
+const lastGrace = 5 * time.Second
+
+// within runs f and waits for it no longer than d.
+func within(ctx context.Context, d time.Duration, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the stop did not end within %s: the disk or a part does not answer; nothing that was answered 200 is lost by that", d)
+	}
+}
+
+// shutdown ends the public listener. Requests that are still being sent get as
+// long as storing one may take, and no more than a quarter of the stop: one slow
+// client must not use up what the backlog needs.
+func (a *App) shutdown(ctx context.Context) error {
+	cfg := a.config(a.mode())
+	ctx, cancel := context.WithTimeout(ctx, min(cfg.HTTP.AppendTimeout+2*time.Second, cfg.Stop.Timeout/4))
+	defer cancel()
+	if err := a.server.Shutdown(ctx); err != nil {
+		a.log.WithError(err).Warn("requests that had not arrived whole were cut off; their trackers send them again")
+	}
+	return nil
 }
 
 // serveAdmin answers on the admin listener. Flushes and profiles may take

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"spillway/collector/internal/delivery"
 	"spillway/collector/internal/health"
 	"spillway/collector/internal/sink"
+	"spillway/collector/internal/spool"
 	"spillway/shared/healthapi"
 	"spillway/shared/mode"
 )
@@ -49,8 +49,10 @@ func (a *App) backlog() healthapi.Backlog {
 	for _, name := range sink.Lanes() {
 		s := a.lanes[name].log.Stats()
 		b.Events += s.Events
-		b.Bytes += s.Bytes
-		b.LimitBytes += s.LimitBytes
+		// Percentages and time to full are about the lane that is full first.
+		if limit := room(s); name == sink.Good || ratio(s.Bytes, limit) > ratio(b.Bytes, b.LimitBytes) {
+			b.Bytes, b.LimitBytes = s.Bytes, limit
+		}
 		if name == sink.Good {
 			b.LimitEvents, b.DiskFreeBytes = s.LimitEvents, s.FreeBytes
 		}
@@ -63,6 +65,16 @@ func (a *App) backlog() healthapi.Backlog {
 		b.OldestAt, b.OldestAgeSeconds = &at, &age
 	}
 	return b
+}
+
+// room is how many bytes a lane can hold: its limit, or what its volume still has
+// to give, whichever is less.
+func room(s spool.Stats) int64 {
+	most := s.Bytes + max(0, s.FreeBytes-s.MinFreeBytes)
+	if s.LimitBytes > 0 {
+		most = min(most, s.LimitBytes)
+	}
+	return most
 }
 
 // load is what admission decides on: the lane nearest its limit counts.
@@ -125,10 +137,6 @@ func (a *App) parts() map[string]healthapi.Part {
 	for name, l := range a.lanes {
 		beat := l.forwarder.Status().BeatAge
 		out["delivery."+string(name)] = healthapi.Part{Alive: beat < stuckAfter, BeatAgeSeconds: beat.Seconds()}
-		// A spool that writes nothing is at rest; one that has been writing the same
-		// group for long has a disk that hangs.
-		writing := l.log.Stats().WritingFor
-		out["spool."+string(name)] = healthapi.Part{Alive: writing < stuckAfter, BeatAgeSeconds: writing.Seconds()}
 	}
 	return out
 }
@@ -170,35 +178,6 @@ func (a *App) sinkHealthy() bool {
 // fallbackInUse tells whether the fallback is in use and, if so, whether it works.
 func (a *App) fallbackInUse() (healthy, used bool) {
 	return a.lanes[sink.Good].forwarder.Status().Sink.ConsecutiveFailures == 0, a.mode() == mode.Fallback
-}
-
-// reportProblems are the sentences of the health report.
-func (a *App) reportProblems() []string {
-	out := a.problems()
-	for _, name := range sink.Lanes() {
-		l := a.lanes[name]
-		s, d := l.log.Stats(), l.forwarder.Status()
-		if d.Sink.ConsecutiveFailures > 0 && d.Sink.Circuit != "closed" {
-			out = append(out, fmt.Sprintf("%s %s takes nothing from the %s lane (%d failures in a row), events wait on disk: %s",
-				d.Sink.Type, d.Sink.Target, name, d.Sink.ConsecutiveFailures, d.Sink.LastError))
-		}
-		if s.Failing {
-			out = append(out, fmt.Sprintf("the spool of the %s lane cannot be written: %s", name, s.LastError))
-		}
-		if s.CorruptRecords+s.DamagedSegments > 0 {
-			out = append(out, fmt.Sprintf("the spool of the %s lane was damaged: %d records and %d whole files could not be read; their bytes are set aside in corrupt/", name, s.CorruptRecords, s.DamagedSegments))
-		}
-		if s.ForeignFiles > 0 {
-			out = append(out, fmt.Sprintf("%d files in the spool directory of the %s lane are not the spool's", s.ForeignFiles, name))
-		}
-		if d.ParkedRecords > 0 {
-			out = append(out, fmt.Sprintf("%d records of the %s lane can neither be delivered nor stored as dead letters: %s", d.ParkedRecords, name, cmp.Or(a.dead.Stats().LastError, "see the log")))
-		}
-		if d.Probe != "" && l.name == sink.Good {
-			out = append(out, d.Probe)
-		}
-	}
-	return out
 }
 
 // logState says a change of state in the log.

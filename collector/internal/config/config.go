@@ -115,6 +115,12 @@ func (c *Config) Validate() error {
 	if c.Stop.Grace < 0 || c.Stop.Timeout <= 0 {
 		errs = append(errs, configfile.Invalid("stop", "grace is %v and timeout is %v: want 0s or more, and more than 0s", c.Stop.Grace, c.Stop.Timeout))
 	}
+	for key, s := range map[string]spool.Config{"spool": c.Spool, "bad_spool": c.BadSpool} {
+		// A segment holds two blocks of labels, and the record with its header and key.
+		if least := c.HTTP.MaxRecordBytes + 16*configfile.KiB; s.SegmentBytes < least {
+			errs = append(errs, configfile.Invalid(key+".segment_bytes", "%s cannot hold a record of http.max_record_bytes: %s; want %s or more", s.SegmentBytes, c.HTTP.MaxRecordBytes, least))
+		}
+	}
 	errs = append(errs,
 		configfile.Under("log", c.Log.Validate()),
 		configfile.Under("http", c.HTTP.Validate()),

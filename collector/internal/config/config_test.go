@@ -66,6 +66,7 @@ func TestLoad_refusesWhatCannotWork(t *testing.T) {
 		"unknown destination":      {"sink: {type: kafka}", "", `sink.type: "kafka"`},
 		"stream missing":           {"sink: {type: kinesis, kinesis: {region: eu-west-1, good_stream: a}}", "", "sink.kinesis.bad_stream: it is missing"},
 		"payloads too large":       {"http: {max_record_bytes: 2MiB}" + primary, "", "sink.kinesis.max_record_bytes: 1MiB leaves no room"},
+		"segments too small":       {"spool: {segment_bytes: 512KiB}", "", "spool.segment_bytes: 512KiB cannot hold"},
 		"instance with a slash":    {"instance: a/b", "", "instance"},
 		"instance is a parent":     {"instance: ..", "", "instance"},
 		"no address":               {"listen: 8080", "", "listen"},

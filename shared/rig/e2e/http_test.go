@@ -124,7 +124,7 @@ func TestCollector_withoutRoom_refusesPOSTsThenPixels_andTakesAgain(t *testing.T
 	p := start(t, pair.Options{
 		Alone: true,
 		// Refused are POSTs at 4 MiB and pixels at 6 MiB.
-		Collector: "spool: {max_bytes: 8MiB, segment_bytes: 256KiB}\nadmission: {max_backlog_percent: 50, pixels_at: 1.5, accept_again_at: 0.5}\n",
+		Collector: "spool: {max_bytes: 8MiB, segment_bytes: 256KiB}\nhttp: {max_record_bytes: 200KiB}\nadmission: {max_backlog_percent: 50, pixels_at: 1.5, accept_again_at: 0.5}\n",
 		Watchdog:  "rules: {refusing: {for: 2s}}\n",
 	})
 	for _, cut := range []func() error{p.CutKinesis, p.CutS3} {

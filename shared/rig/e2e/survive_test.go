@@ -68,7 +68,7 @@ func TestCollector_oneStreamFailing_doesNotHoldUpTheOther(t *testing.T) {
 // collector that simply starts.
 func TestCollector_startedOnADamagedSpool_deliversTheRest(t *testing.T) {
 	t.Parallel()
-	p := start(t, pair.Options{Alone: true, Collector: "spool: {segment_bytes: 64KiB}\n"})
+	p := start(t, pair.Options{Alone: true, Collector: "spool: {segment_bytes: 64KiB}\nhttp: {max_record_bytes: 40KiB}\n"})
 	if err := p.CutKinesis(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func overwrite(name string, off int64, with string) error {
 
 func TestCollector_startedWithAFullSpool_drainsAndTakesAgain(t *testing.T) {
 	t.Parallel()
-	p := start(t, pair.Options{Alone: true, Collector: "spool: {max_bytes: 4MiB, segment_bytes: 256KiB}\nadmission: {max_backlog_percent: 100, pixels_at: 1}\n"})
+	p := start(t, pair.Options{Alone: true, Collector: "spool: {max_bytes: 4MiB, segment_bytes: 256KiB}\nhttp: {max_record_bytes: 200KiB}\nadmission: {max_backlog_percent: 100, pixels_at: 1}\n"})
 	if err := p.CutKinesis(); err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func start(t *testing.T) *pair.Pair {
 	p, err := pair.Start(limited(t), pair.Options{
 		Programs: pair.Programs{Collector: collector}, Alone: true,
 		Collector: fmt.Sprintf("admission: {max_backlog_events: %d, pixels_at: 1, min_dwell: 100ms, retry_after: 1s}\n", fewest) +
-			"spool: {max_bytes: 8MiB, segment_bytes: 256KiB}\n",
+			"spool: {max_bytes: 8MiB, segment_bytes: 256KiB}\nhttp: {max_record_bytes: 200KiB}\n",
 	})
 	if err != nil {
 		t.Fatal(err)
