@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -223,9 +224,7 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	letters := make(map[string]uint64, len(s.letters))
-	for lane, n := range s.letters {
-		letters[lane] = n
-	}
+	maps.Copy(letters, s.letters)
 	return Stats{Letters: letters, Files: s.files, Bytes: s.bytes, LimitBytes: int64(s.cfg.MaxBytes), LastError: s.trouble}
 }
 
