@@ -69,7 +69,8 @@ func TestForwarder_settlesAtTheRateOfOneShard(t *testing.T) {
 	share := throttled / (written + throttled)
 	t.Logf("one shard of %d records/s: %.0f/s written, %.1f %% of what was sent throttled; in the first %v %d written, %d throttled",
 		rate, written/took, 100*share, warmUp, before.WrittenTotal, before.ThrottledTotal)
-	if perSecond := written / took; perSecond < 0.6*rate || perSecond > 1.05*rate {
+	// The shard's bucket may be full when the measurement begins: a second's worth on top.
+	if perSecond := written / took; perSecond < 0.6*rate || perSecond > rate+rate/took+10 {
 		t.Errorf("%.0f records a second are written, want about %d", perSecond, rate)
 	}
 	if share > 0.05 {
