@@ -196,7 +196,10 @@ type taken struct {
 
 // one claims an object and replays it.
 func (r *Replay) one(ctx context.Context, o Object) {
-	claim, err := r.o.Store.Claim(ctx, o.Entry, o.Marks(), r.o.To)
+	// A claim whose answer nobody waits for would have to run out.
+	limited, cancel := outlast(ctx, stopGrace)
+	claim, err := r.o.Store.Claim(limited, o.Entry, o.Marks(), r.o.To)
+	cancel()
 	if busy, ok := errors.AsType[*BusyError](err); ok {
 		r.o.Report.sawBusy(o.Key, busy.By, r.o.Log)
 		r.mu.Lock()
@@ -215,6 +218,22 @@ func (r *Replay) one(ctx context.Context, o Object) {
 		}
 	default:
 		r.keep(ctx, o, claim)
+	}
+}
+
+// stopGrace is how long a claim that is being made may take after a stop.
+const stopGrace = 5 * time.Second
+
+// outlast returns a context that ends some time after ctx.
+func outlast(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		pause(longer, by)
+		cancel()
+	})
+	return longer, func() {
+		stop()
+		cancel()
 	}
 }
 
