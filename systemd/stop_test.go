@@ -24,17 +24,33 @@ func TestWatchdog_respectsAPersonsStop(t *testing.T) {
 	h.watchdogSays("the collector is up", func(s *pair.Status) bool { return s.State.Liveness.Phase == "up" })
 
 	h.do("systemctl", "stop", socket, collector)
-	stood := h.watchdogSays("standby", authority("standby"))
-	h.watchdogSays("standby ten seconds later", func(s *pair.Status) bool { return s.At.Sub(stood.At) > 10*time.Second })
-	if state := property(t, h.Bed, collector, "ActiveState"); state != "inactive" {
-		t.Errorf("the collector is %s again", state)
-	}
+	h.staysStopped("inactive")
 
 	h.do("systemctl", "start", collector)
 	h.watchdogSays("the watchdog in charge again", authority("auto"))
 	tr := h.send(tracker.Config{Events: 20})
 	tr.acked(20)
 	tr.settle()
+
+	// A stop that has to be finished by SIGKILL leaves a failed unit. It was a stop.
+	h.write("/etc/systemd/system/"+collector+".d/deaf.conf", "[Service]\nKillSignal=SIGWINCH\nTimeoutStopSec=1\n")
+	h.do("systemctl", "daemon-reload")
+	h.do("systemctl", "stop", socket, collector)
+	h.staysStopped("failed")
+	if result := property(t, h.Bed, collector, "Result"); result != "timeout" {
+		t.Errorf("the stop ended as %s", result)
+	}
+}
+
+// staysStopped waits until the watchdog stands by, and for ten seconds more, in
+// which it may not start the collector.
+func (h *host) staysStopped(state string) {
+	h.t.Helper()
+	stood := h.watchdogSays("standby", authority("standby"))
+	h.watchdogSays("standby ten seconds later", func(s *pair.Status) bool { return s.At.Sub(stood.At) > 10*time.Second })
+	if now := property(h.t, h.Bed, collector, "ActiveState"); now != state {
+		h.t.Errorf("the collector is %s, want %s", now, state)
+	}
 }
 
 func TestTarget_stopsForGood(t *testing.T) {

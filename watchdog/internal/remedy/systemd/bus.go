@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
@@ -170,11 +171,32 @@ func unitOf(all map[string]any) Unit {
 		Watchdog: length("WatchdogUSec"), TimeoutAbort: length("TimeoutAbortUSec"),
 		TimeoutStop: length("TimeoutStopUSec"), TimeoutStart: length("TimeoutStartUSec"),
 		StartLimitBurst: number("StartLimitBurst"), StartLimitInterval: length("StartLimitIntervalUSec"),
+		RestartPrevented: prevented(all),
 	}
 	if id, ok := all["InvocationID"].([]byte); ok {
 		u.InvocationID = hex.EncodeToString(id)
 	}
 	return u
+}
+
+// prevented tells whether RestartPreventExitStatus, a list of exit codes and a
+// list of signals, has the way the main process ended.
+func prevented(all map[string]any) bool {
+	code, _ := all["ExecMainCode"].(int32)
+	status, _ := all["ExecMainStatus"].(int32)
+	lists, _ := all["RestartPreventExitStatus"].([]any)
+	kind := 1 // killed, or dumped
+	switch code {
+	case 0:
+		return false // it has not ended, or never ran
+	case 1: // CLD_EXITED
+		kind = 0
+	}
+	if len(lists) <= kind {
+		return false
+	}
+	list, _ := lists[kind].([]int32)
+	return slices.Contains(list, status)
 }
 
 // named says what was asked, and tells a queued job and a missing permission

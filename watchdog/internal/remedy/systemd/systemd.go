@@ -58,6 +58,7 @@ type Unit struct {
 	MainPID      int
 
 	Restart            string // always, on-failure, no, ...
+	RestartPrevented   bool   // by RestartPreventExitStatus, for the way the last process ended
 	Watchdog           time.Duration
 	TimeoutAbort       time.Duration
 	TimeoutStop        time.Duration
@@ -200,15 +201,25 @@ func stateOf(u Unit) decide.SupervisorState {
 		return decide.SupervisorActivating
 	case "deactivating":
 		return decide.SupervisorDeactivating
-	case "failed":
-		return decide.SupervisorFailed
-	case "inactive":
-		// A unit that always restarts is inactive without a failure only when
-		// somebody stopped it.
-		if u.LoadState == "loaded" && u.Result == "success" {
+	case "failed", "inactive":
+		if stoppedByPerson(u) {
 			return decide.SupervisorStopped
 		}
 		return decide.SupervisorFailed
 	}
 	return decide.SupervisorUnknown
+}
+
+// stoppedByPerson tells whether a unit that does not run was stopped by an order.
+// What else ends a unit with Restart=always is restarted, but for the start limit
+// and the exit codes that prevent it. The result does not tell: a stop that took too
+// long, or in which the process failed, leaves a failed unit.
+func stoppedByPerson(u Unit) bool {
+	switch {
+	case u.LoadState != "loaded":
+		return false
+	case u.ActiveState == "inactive" && u.Result == "success":
+		return true
+	}
+	return u.Restart == "always" && !u.RestartPrevented && u.Result != decide.ResultStartLimit
 }

@@ -194,6 +194,45 @@ func TestRestarter_Look_readsTheUnit(t *testing.T) {
 	}
 }
 
+func TestRestarter_Look_knowsAStopThatEndedBadly(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		unit Unit
+		want decide.SupervisorState
+	}{
+		{"the stop took too long", Unit{Restart: "always", Result: "timeout"}, decide.SupervisorStopped},
+		{"the process failed while it stopped", Unit{Restart: "always", Result: "exit-code"}, decide.SupervisorStopped},
+		{"a bad config", Unit{Restart: "always", Result: "exit-code", RestartPrevented: true}, decide.SupervisorFailed},
+		{"the start limit", Unit{Restart: "always", Result: decide.ResultStartLimit}, decide.SupervisorFailed},
+		{"a unit that stays down", Unit{Restart: "no", Result: "exit-code"}, decide.SupervisorFailed},
+	} {
+		b := newBus(t)
+		c.unit.LoadState, c.unit.ActiveState = "loaded", "failed"
+		b.unit = c.unit
+		got, err := New(Config{Unit: unit}, b).Look(t.Context())
+		if err != nil || got.State != c.want {
+			t.Errorf("%s: got %v, %v; want %v", c.what, got.State, err, c.want)
+		}
+	}
+}
+
+func TestUnitOf_knowsWhatPreventsARestart(t *testing.T) {
+	const exited, killed = int32(1), int32(2)
+	lists := []any{[]int32{2, 3}, []int32{11}}
+	for _, c := range []struct {
+		code, status int32
+		want         bool
+	}{{exited, 2, true}, {exited, 3, true}, {exited, 1, false}, {exited, 11, false}, {killed, 11, true}, {killed, 2, false}, {0, 2, false}} {
+		got := unitOf(map[string]any{"ExecMainCode": c.code, "ExecMainStatus": c.status, "RestartPreventExitStatus": lists})
+		if got.RestartPrevented != c.want {
+			t.Errorf("code %d, status %d: got %v", c.code, c.status, got.RestartPrevented)
+		}
+	}
+	if unitOf(map[string]any{"ExecMainCode": exited, "ExecMainStatus": int32(2)}).RestartPrevented {
+		t.Error("a unit without the setting prevents a restart")
+	}
+}
+
 func TestUnitOf_readsTheProperties(t *testing.T) {
 	got := unitOf(map[string]any{
 		"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "Result": "success",
