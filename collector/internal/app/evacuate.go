@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"spillway/collector/internal/delivery"
 	"spillway/collector/internal/sink"
 	"spillway/shared/mode"
 )
@@ -46,16 +46,13 @@ func (a *App) evacuate(ctx context.Context) error {
 		return nil
 	}
 	a.log.WithField("events", left).Warnf("the %s destination does not take everything in time: the rest goes to the %s destination", here, there)
-	for _, name := range sink.Lanes() {
+	err := a.setRoutes(ctx, func(name sink.Lane) delivery.Route {
 		route := a.currentSinks().route(name, there)
 		route.Probe = nil
-		// It is in force though writes to the old sink do not end in time.
-		if err := a.lanes[name].forwarder.SetRoute(ctx, route); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("switch the %s lane: %w", name, err)
-		}
-	}
+		return route
+	})
 	a.empty(ctx, false)
-	return nil
+	return err
 }
 
 // empty flushes until the backlog is empty or ctx ends; with giveUp also when a

@@ -31,16 +31,20 @@ func (m *modes) read(hasFallback bool) mode.Mode {
 	file, err := mode.Read(m.path)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.file, m.runs, m.broken = file, file.Mode, ""
+	to := file.Mode
+	m.file, m.broken = file, ""
 	if err != nil {
 		m.broken = err.Error()
 		m.log.WithError(err).Error("the mode file cannot be used")
 	} else if file.Mode == mode.Fallback && !hasFallback {
-		m.runs = mode.Primary
+		to = mode.Primary
 		m.broken = fmt.Sprintf("mode file %s says fallback, but no fallback config is given: running as primary (start with --fallback-config)", m.path)
 		m.log.Error(m.broken)
 	}
-	return m.runs
+	if m.runs == "" { // at the start: nothing has to be switched
+		m.runs = to
+	}
+	return to
 }
 
 // follow reads the mode file again and switches if it says so.
@@ -50,6 +54,9 @@ func (m *modes) follow(ctx context.Context, hasFallback bool) error {
 	if err := m.apply(ctx, to); err != nil {
 		return err
 	}
+	m.mu.Lock()
+	m.runs = to
+	m.mu.Unlock()
 	if string(to) != before {
 		s := m.state()
 		m.log.WithFields(logrus.Fields{"mode": to, "by": s.By, "rev": s.Rev}).Info("switched without a restart, as the mode file says")

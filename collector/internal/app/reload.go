@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"spillway/collector/internal/config"
+	"spillway/collector/internal/delivery"
 	"spillway/collector/internal/sink"
 	"spillway/shared/logsetup"
 	"spillway/shared/mode"
@@ -84,10 +86,10 @@ func (a *App) reloadConfig() error {
 		return nil
 	}
 	a.checks.replace(made.checkFallback())
-	// The old sinks are closed once nothing writes to them; what a write loses by
-	// that is sent again to the new ones.
-	err = a.applyMode(context.Background(), runs)
-	return errors.Join(err, before.close())
+	if err := a.applyMode(context.Background(), runs); err != nil {
+		return err // a lane still uses the old sinks
+	}
+	return before.close()
 }
 
 // sameSinks says whether the sinks can stay as they are: a probe of the primary
@@ -109,12 +111,23 @@ func (a *App) applyMode(ctx context.Context, to mode.Mode) error {
 	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
 	defer cancel()
 	made := a.currentSinks()
-	var errs []error
-	for _, name := range sink.Lanes() {
-		if err := a.lanes[name].forwarder.SetRoute(ctx, made.route(name, to)); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			errs = append(errs, fmt.Errorf("switch the %s lane: %w", name, err))
-		}
+	return a.setRoutes(ctx, func(name sink.Lane) delivery.Route { return made.route(name, to) })
+}
+
+// setRoutes switches both lanes at once: one that waits for its old sink does not
+// keep the other from switching. A lane whose new route is in force, though the
+// old sink is not done, has switched.
+func (a *App) setRoutes(ctx context.Context, route func(sink.Lane) delivery.Route) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(sink.Lanes()))
+	for i, name := range sink.Lanes() {
+		wg.Go(func() {
+			if err := a.lanes[name].forwarder.SetRoute(ctx, route(name)); errors.Is(err, delivery.ErrNotSwitched) {
+				errs[i] = fmt.Errorf("switch the %s lane: %w", name, err)
+			}
+		})
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 

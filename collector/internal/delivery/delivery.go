@@ -17,6 +17,8 @@ package delivery
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -88,6 +90,9 @@ type Forwarder struct {
 	first     Route
 }
 
+// ErrNotSwitched says that a lane still delivers where it did before.
+var ErrNotSwitched = errors.New("the lane has not switched")
+
 // switchover asks the loop to take another route.
 type switchover struct {
 	route Route
@@ -122,17 +127,21 @@ func (f *Forwarder) Run(ctx context.Context) error {
 // Writes under way at the old sink have 5 s to finish and are cut short then;
 // what they did not write goes to the new sink. SetRoute returns nil once nothing
 // is under way at the old sink, which its caller may then close, unless it is the
-// one now probed. If ctx ends before that, its error is returned and the new
-// route is taken all the same, if Run is running: only closing the old sink must
-// wait. No order is promised between the two sinks.
+// one now probed. If ctx ends before that, the error is ErrNotSwitched when the
+// old route is still in force, and else that of ctx: then the new route is taken
+// all the same, and only closing the old sink must wait. No order is promised
+// between the two sinks.
 func (f *Forwarder) SetRoute(ctx context.Context, route Route) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrNotSwitched, context.Cause(ctx))
+	}
 	s := switchover{route, make(chan struct{})}
 	select {
 	case f.routes <- s:
 	case <-f.stopped:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("%w: %w", ErrNotSwitched, context.Cause(ctx))
 	}
 	select {
 	case <-s.done:
