@@ -66,7 +66,7 @@ func TestSwap_refusesStaleRev(t *testing.T) {
 
 func TestSwap_oneWinnerPerRev(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mode.json")
-	for rev := int64(0); rev < 20; rev++ {
+	for rev := range int64(20) {
 		var won atomic.Int32
 		var wg sync.WaitGroup
 		for range 8 {
