@@ -86,8 +86,12 @@ func (e *Executor) switchOver(ctx context.Context, a decide.Action, known proces
 	brief, cancel := context.WithTimeout(ctx, e.Patience)
 	defer cancel()
 	if now, err := e.Admin.Report(brief); err == nil {
-		if a.BaseBootID != "" && now.BootID != a.BaseBootID && now.Mode == string(a.Target) {
+		runs := now.Mode == string(a.Target)
+		if runs && a.BaseBootID != "" && now.BootID != a.BaseBootID {
 			return decide.StepOK, fmt.Sprintf("the collector was restarted already and runs %s", now.Mode), mode.File{}
+		}
+		if runs && a.Rung == decide.RungRollBack {
+			return decide.StepOK, fmt.Sprintf("the collector runs %s, there is nothing to roll back in it", now.Mode), mode.File{}
 		}
 		known = remedy.ProcessOf(now)
 	}
@@ -100,6 +104,10 @@ func (e *Executor) switchOver(ctx context.Context, a decide.Action, known proces
 		return decide.StepOK, text, mode.File{}
 	case errors.Is(err, remedy.ErrCanceled):
 		return decide.StepConflict, err.Error(), mode.File{}
+	case errors.Is(err, remedy.ErrNotApplicable) && (a.Rung == decide.RungStart || a.Rung == decide.RungRollBack):
+		// These come when nothing runs: whoever supervises the collector will
+		// start it in the mode of the file, so it is waited for.
+		return decide.StepSkipped, "nothing was started: " + err.Error(), mode.File{}
 	}
 	if text != "" {
 		return decide.StepFailed, err.Error() + "; it said: " + text, mode.File{}

@@ -144,13 +144,55 @@ func TestExecutor_sendsNothingWhenItIsDoneAlready(t *testing.T) {
 func TestExecutor_aRungThatCannotBeUsedFails(t *testing.T) {
 	c := collectortest.Start(t, false, collectortest.Options{})
 	for _, a := range []decide.Action{
-		{Step: decide.Switch, Rung: decide.RungStart},
 		{Step: decide.Switch, Rung: "prayer"},
+		{Step: decide.Switch, Rung: ""},
 		{Step: decide.Switch, Rung: decide.RungLive, Kind: decide.RestartSame},
 	} {
 		if r := executor(c).Do(t.Context(), a, process.Identity{}); r.Outcome != decide.StepFailed || !strings.Contains(r.Text, "cannot be used here") {
 			t.Errorf("%s: got %+v", a.Rung, r)
 		}
+	}
+}
+
+// A signal starts nothing: the supervisor is waited for.
+func TestExecutor_aStartThatIsNotInItsPowerIsLeftToTheSupervisor(t *testing.T) {
+	c := collectortest.Start(t, false, collectortest.Options{})
+	for _, rung := range []decide.Rung{decide.RungStart, decide.RungRollBack} {
+		e := executor(c)
+		e.Admin = silent{c.Admin}
+		r := e.Do(t.Context(), decide.Action{Kind: decide.Divert, Step: decide.Switch, Rung: rung, Target: mode.Fallback}, process.Identity{})
+		if r.Outcome != decide.StepSkipped || !strings.Contains(r.Text, "supervisor has to") {
+			t.Errorf("%s: got %+v", rung, r)
+		}
+	}
+	if c.Starts() != 1 {
+		t.Errorf("%d starts", c.Starts())
+	}
+}
+
+// silent is a collector that does not answer.
+type silent struct{ remedy.Admin }
+
+func (silent) Report(context.Context) (*healthapi.Report, error) {
+	return nil, syscall.ECONNREFUSED
+}
+
+func TestExecutor_rollsNothingBackInAProcessThatRunsTheModeAlready(t *testing.T) {
+	c := collectortest.Start(t, true, collectortest.Options{})
+	before := report(t, c)
+	for what, a := range map[string]decide.Action{
+		"the process of before": {BaseBootID: before.BootID},
+		"one that was started":  {BaseBootID: "another"},
+		"one never seen before": {},
+	} {
+		a.ID, a.Kind, a.Step, a.Rung, a.Target = "a1", decide.Divert, decide.Switch, decide.RungRollBack, mode.Primary
+		r := executor(c).Do(t.Context(), a, remedy.ProcessOf(before))
+		if r.Outcome != decide.StepOK || c.Starts() != 1 {
+			t.Errorf("%s: got %+v and %d starts", what, r, c.Starts())
+		}
+	}
+	if now := report(t, c); now.BootID != before.BootID {
+		t.Error("a healthy process was ended")
 	}
 }
 

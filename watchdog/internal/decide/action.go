@@ -66,7 +66,7 @@ func (t *turn) enterStep(s Step) {
 		a.Timeout = t.p.Flush.Timeout
 	case Switch:
 		if a.Rung == "" {
-			a.Rung = t.nextRung()
+			a.Rung = t.nextRung() // there is one, or the edge would not have led here
 		}
 		a.Tried = append(a.Tried, a.Rung)
 		a.Timeout = t.p.Restart.Timeout
@@ -139,12 +139,16 @@ func (t *turn) gone() bool {
 }
 
 // nextRung is the next means of the ladder that was not tried and can apply;
-// empty when none is left.
+// empty when none is left. Rolling back is no means to the same end, see
+// [turn.canRollBack].
 func (t *turn) nextRung() Rung {
 	a := t.s.Action
 	for _, r := range t.p.Restart.Ladder {
-		if slices.Contains(a.Tried, r) {
+		if r == RungRollBack || slices.Contains(a.Tried, r) {
 			continue
+		}
+		if r != RungLive && a.writes() && !a.Ghost && t.s.Mode.File != a.Target {
+			continue // a collector that is ended now would come back in the mode it has
 		}
 		switch r {
 		case RungLive:
@@ -159,20 +163,31 @@ func (t *turn) nextRung() Rung {
 			if t.o.Reach == ReachOK {
 				continue
 			}
-		case RungRollBack:
-			if a.From == a.Target || a.Kind == RestartSame || a.Kind == Reconcile {
-				continue // there is no other mode to go back to
-			}
 		}
 		return r
 	}
 	return ""
 }
 
-// watchVerify counts for how long the collector is seen as the action wants it.
+// noRung tells whether the action has no means but to wait for whoever
+// supervises the collector.
+func (t *turn) noRung() bool { return t.s.Action.Rung == "" && t.nextRung() == "" }
+
+// supervised tells whether a collector that does not answer may be started by
+// somebody else: no process of it is known to live.
+func (t *turn) supervised() bool {
+	return t.silent() && (t.gone() || !t.o.Process.Known)
+}
+
+// watchVerify counts for how long the collector is seen as the action wants it,
+// and keeps whether it was at all.
 func (t *turn) watchVerify() {
 	a := t.s.Action
-	if a == nil || a.Step != Verify {
+	if a == nil || a.Step != Switch && a.Step != Verify {
+		return
+	}
+	a.Ran = a.Ran || t.ran(a)
+	if a.Step != Verify {
 		return
 	}
 	if !t.asWanted(a) {
@@ -183,4 +198,15 @@ func (t *turn) watchVerify() {
 		a.HeldFrom = t.now
 	}
 	a.HeldCount = min(a.HeldCount+1, 1000)
+}
+
+// ran tells whether the wanted mode is seen to run, however badly, or its
+// supervisor saw it fail to start.
+func (t *turn) ran(a *Action) bool {
+	if r := t.o.Report; r != nil {
+		return mode.Mode(r.Mode) == a.Target
+	}
+	s := t.o.Supervisor
+	another := a.BaseInvocation != "" && s.InvocationID != "" && s.InvocationID != a.BaseInvocation
+	return another && (s.State == SupervisorFailed || s.State == SupervisorAutoRestart)
 }

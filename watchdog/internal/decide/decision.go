@@ -106,6 +106,7 @@ type Action struct {
 	Tried      []Rung   `json:"tried,omitempty"`
 	Token      bool     `json:"token,omitempty"` // paid from the budget
 	RolledBack bool     `json:"rolled_back,omitempty"`
+	Ran        bool     `json:"ran,omitempty"`       // Target was seen to run, or to fail to start
 	Failures   []string `json:"failures,omitempty"`  // what went wrong on the way, in order
 	HeldFrom   Moment   `json:"held_from,omitempty"` // since when verify sees what it wants
 	HeldCount  int      `json:"held_count,omitempty"`

@@ -43,7 +43,11 @@ func (t *turn) fell() bool {
 	return t.late()
 }
 
-func (t *turn) late() bool { return t.result == nil && t.now > t.s.Action.DeadlineAt }
+// late tells whether the time of the step is over. A collector that has come up
+// as wanted is looked at to the end.
+func (t *turn) late() bool {
+	return t.result == nil && t.now > t.s.Action.DeadlineAt && t.s.Action.HeldCount == 0
+}
 
 func (t *turn) conflicted() bool { return t.result != nil && t.result.Outcome == StepConflict }
 
@@ -85,6 +89,9 @@ var actionEdges = []Edge{
 	{ID: "A7", Region: RegionAction, From: at(Claimed),
 		On: done("claimed, nothing to flush, the mode changes", func(_ *turn, a *Action) bool { return a.writes() }), To: Phase(ModeWritten),
 		Text: "the mode file is written first: it is what the collector starts with"},
+	{ID: "A8w", Region: RegionAction, From: at(Claimed, Flush),
+		On: Event{"the mode stays, and there is no means", (*turn).nothingToSend}, To: Phase(Verify),
+		Text: "nothing can be sent: whoever supervises the collector has to start it"},
 	{ID: "A8", Region: RegionAction, From: at(Claimed),
 		On: done("claimed, nothing to flush, the mode stays", always), To: Phase(Switch),
 		Text: "a restart in the same mode writes nothing"},
@@ -100,6 +107,10 @@ var actionEdges = []Edge{
 		On: done("written, and that was all", func(_ *turn, a *Action) bool { return a.Kind == Repin }), To: Idle,
 		Effect: Effect{"finish", func(t *turn) { t.noteWritten(); t.finish(EndVerified, "") }},
 		Text:   "the pin of the mode file was written"},
+	{ID: "A12w", Region: RegionAction, From: at(ModeWritten),
+		On: done("written, and there is no means", func(t *turn, _ *Action) bool { return t.noRung() }), To: Phase(Verify),
+		Effect: Effect{"remember the pin", (*turn).noteWritten},
+		Text:   "nothing can be sent: whoever supervises the collector will start it in the mode of the file"},
 	{ID: "A12", Region: RegionAction, From: at(ModeWritten),
 		On: done("written", always), To: Phase(Switch),
 		Effect: Effect{"remember the pin", (*turn).noteWritten},
@@ -120,6 +131,9 @@ var actionEdges = []Edge{
 		Text: "a person's job of the supervisor won"},
 	{ID: "A18", Region: RegionAction, From: at(Switch, Verify), On: failed("in vain, and there is another rung", (*turn).hasRung), To: Phase(Switch), Effect: nextRung,
 		Text: "one rung up the ladder, each once"},
+	{ID: "A18w", Region: RegionAction, From: at(Switch), On: failed("in vain, and there is no process", (*turn).awaitsStart), To: Phase(Verify),
+		Effect: Effect{"note the failure", (*turn).failure},
+		Text:   "nothing more can be sent: whoever supervises the collector has to start it"},
 	{ID: "A19", Region: RegionAction, From: at(Switch, Verify), On: failed("in vain, and the other mode is left", (*turn).canRollBack), To: Phase(ModeWritten), Effect: rollBack,
 		Text: "back to the mode that worked"},
 	{ID: "A20", Region: RegionAction, From: at(Switch, Verify), On: failed("in vain, and nothing is left", always), To: Idle,
@@ -222,8 +236,10 @@ func (t *turn) worthFlushing(a *Action) bool {
 
 func (t *turn) flushOver() bool { return t.s.Action.Ghost || t.result != nil || t.late() }
 
-// noteWritten keeps the pin as it was written to the mode file.
+// noteWritten keeps the pin as it was written to the mode file, and which start
+// of the collector was the last one that could not know of it.
 func (t *turn) noteWritten() {
+	t.s.Action.BaseInvocation = t.o.Supervisor.InvocationID
 	if a := t.s.Action; !a.Ghost && !a.RolledBack {
 		t.filePin(a.Pinned, a.By, a.Reason, a.Target, a.Until)
 	}
@@ -236,12 +252,34 @@ func (t *turn) canGoLive(a *Action) bool {
 	return slices.Contains(t.p.Restart.Ladder, RungLive)
 }
 
-func (t *turn) hasRung(*Action) bool {
-	r := t.nextRung()
-	return r != "" && r != RungRollBack && !t.s.Action.RolledBack
+func (t *turn) hasRung(a *Action) bool { return !a.RolledBack && t.nextRung() != "" }
+
+// nothingToSend tells whether an action that writes nothing is due to switch and
+// has no means.
+func (t *turn) nothingToSend() bool {
+	a := t.s.Action
+	if a.writes() || !t.noRung() {
+		return false
+	}
+	if a.Step == Flush {
+		return t.flushOver()
+	}
+	return done("", always).happens(t)
 }
 
-func (t *turn) canRollBack(a *Action) bool { return !a.RolledBack && t.nextRung() == RungRollBack }
+// awaitsStart tells whether all that is left is to wait for whoever supervises
+// the collector. What is known to fail is not waited for.
+func (t *turn) awaitsStart(a *Action) bool {
+	return t.supervised() && !(a.Ran && t.canRollBack(a))
+}
+
+// canRollBack tells whether the mode file leads to a mode that does not work and
+// can lead back. An order of a person is not undone on a guess: only when what
+// was ordered has run and failed.
+func (t *turn) canRollBack(a *Action) bool {
+	return slices.Contains(t.p.Restart.Ladder, RungRollBack) && !a.RolledBack &&
+		a.writes() && a.From != a.Target && t.s.Mode.File == a.Target && (!a.commanded() || a.Ran)
+}
 
 // failure notes why the step did not work.
 func (t *turn) failure() {
@@ -253,8 +291,13 @@ func (t *turn) failure() {
 func (t *turn) beginRollBack() {
 	t.failure()
 	a := t.s.Action
-	a.Reason = fmt.Sprintf("rolled back, because the collector could not be made to run %s (%s)", a.Target, strings.Join(a.Failures, "; "))
+	order := ""
+	if a.commanded() {
+		order = " as " + a.By + " ordered"
+	}
+	a.Reason = fmt.Sprintf("rolled back, because the collector could not be made to run %s%s (%s)", a.Target, order, strings.Join(a.Failures, "; "))
 	a.RolledBack, a.Rung, a.Target, a.BaseRev, a.Pinned = true, RungRollBack, a.From, t.s.Mode.Rev, false
+	a.By, a.Until = "", 0 // it is our decision, not the person's
 }
 
 func (t *turn) whyFailed() string {
@@ -263,7 +306,11 @@ func (t *turn) whyFailed() string {
 		return fmt.Sprintf("%s %s failed (%s); rolled back to %s, which works", a.Kind, a.ID, strings.Join(a.Failures, "; "), a.Target)
 	}
 	t.failure()
-	return fmt.Sprintf("%s %s failed and nothing is left to try (%s)", a.Kind, a.ID, strings.Join(a.Failures, "; "))
+	text := fmt.Sprintf("%s %s failed and nothing is left to try (%s)", a.Kind, a.ID, strings.Join(a.Failures, "; "))
+	if a.commanded() && a.writes() && t.s.Mode.File == a.Target {
+		text += fmt.Sprintf("; not rolled back, because %s ordered it: the mode file stays at %s", a.By, a.Target)
+	}
+	return text
 }
 
 func (t *turn) wentWrong(a *Action) string {

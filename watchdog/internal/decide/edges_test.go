@@ -657,6 +657,11 @@ func init() {
 			return s
 		},
 		"A8": func(t *testing.T) *sim { return rows["T22"](t) },
+		"A8w": func(t *testing.T) *sim {
+			s := killed(t, decide.RungLive, decide.RungRestart)
+			s.until(5*time.Minute, "waiting", func() bool { return s.s.Action != nil && s.s.Action.Step == decide.Verify })
+			return s
+		},
 		"A9": func(t *testing.T) *sim { return fallenBack(t) },
 		"A10": func(t *testing.T) *sim {
 			s := settled(t)
@@ -667,6 +672,13 @@ func init() {
 		},
 		"A11": func(t *testing.T) *sim { return rows["T9c"](t) },
 		"A12": func(t *testing.T) *sim { return fallenBack(t) },
+		"A12w": func(t *testing.T) *sim {
+			s := killed(t, decide.RungLive, decide.RungRestart)
+			s.say(decide.CommandPin, mode.Fallback, 0)
+			s.run(time.Minute)
+			s.wantAuthority(decide.Pinned)
+			return s
+		},
 		"A13": func(t *testing.T) *sim {
 			s := settled(t)
 			s.kinesis, s.conflict = false, decide.ModeWritten
@@ -703,6 +715,13 @@ func init() {
 			if !slices.Contains(s.done, "divert/switch/term") {
 				t.Fatalf("did %v", s.done)
 			}
+			return s
+		},
+		"A18w": func(t *testing.T) *sim {
+			s := killed(t, decide.RungRestart, decide.RungRollBack)
+			s.rungs[decide.RungRestart], s.process = decide.StepFailed, &decide.Process{}
+			s.say(decide.CommandSwitch, mode.Fallback, 0)
+			s.run(time.Minute)
 			return s
 		},
 		"A19": func(t *testing.T) *sim { return rows["T8a"](t) },

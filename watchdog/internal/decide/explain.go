@@ -108,13 +108,25 @@ func (t *turn) nextStep(a *Action) string {
 	case a.Step == Verify && a.HeldCount > 0:
 		what = fmt.Sprintf("calls %s %s done when %s has been seen for %s, %s so far", a.Kind, a.ID, a.Target, length(t.p.Verify.Hold), length(t.since(a.HeldFrom)))
 	case a.Step == Switch || a.Step == Verify:
-		if r := t.nextRung(); r != "" && !a.RolledBack {
-			what += fmt.Sprintf(", then tries %s", r)
-		} else {
-			what += ", then hands over to people"
+		if a.Step == Verify && t.supervised() {
+			what = fmt.Sprintf("waits up to %s for the collector to be started by its supervisor", left)
 		}
+		what += ", then " + t.afterFailure(a)
 	}
 	return what
+}
+
+// afterFailure says what follows when the present means is in vain.
+func (t *turn) afterFailure(a *Action) string {
+	switch r := t.nextRung(); {
+	case r != "" && !a.RolledBack:
+		return "tries " + string(r)
+	case a.Step == Switch && t.awaitsStart(a):
+		return "waits for the collector's supervisor to start it"
+	case t.canRollBack(a):
+		return "goes back to " + string(a.From)
+	}
+	return "hands over to people"
 }
 
 func (t *turn) nextReturn() string {

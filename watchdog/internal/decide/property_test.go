@@ -219,6 +219,17 @@ func wantNoLaw(t rapid.TB, p decide.Policy, before, after decide.State, d decide
 	if after.Budget.Tokens < 0 || after.Budget.Tokens > p.Budget.Tokens || len(after.Budget.Spent) > p.Budget.PerHour {
 		t.Fatalf("budget %+v", after.Budget)
 	}
+	if (d.Verb == decide.Start || d.Verb == decide.Continue) && d.Action.Step == decide.Switch {
+		if d.Action.Rung == "" {
+			t.Fatalf("a switch by no means: %+v", d.Action)
+		}
+		if writes := d.Action.Kind == decide.Divert || d.Action.Kind == decide.Return; writes && d.Action.Rung != decide.RungLive && after.Mode.File != d.Action.Target {
+			t.Fatalf("%s to %s while the mode file says %s", d.Action.Rung, d.Action.Target, after.Mode.File)
+		}
+	}
+	if a := after.Action; a != nil && a.RolledBack && a.By != "" {
+		t.Fatalf("rolled back in the name of %s", a.By)
+	}
 	if d.Verb == decide.Start {
 		a := d.Action
 		if before.Action != nil {

@@ -285,6 +285,9 @@ func (s *sim) check(before decide.State) {
 	if d.Verb != decide.None && d.Reason == "" {
 		s.t.Fatalf("decision without a reason: %+v", d)
 	}
+	if d.Action != nil && d.Verb != decide.Abort && d.Action.Step == decide.Switch && d.Action.Rung == "" {
+		s.t.Fatalf("a switch by no means: %+v", d.Action)
+	}
 	for _, n := range d.Notes {
 		if strings.TrimSpace(n.Text) == "" || n.Key == "" {
 			s.t.Fatalf("empty note: %+v", n)
