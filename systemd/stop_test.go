@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -51,6 +52,27 @@ func (h *host) staysStopped(state string) {
 	if now := property(h.t, h.Bed, collector, "ActiveState"); now != state {
 		h.t.Errorf("the collector is %s, want %s", now, state)
 	}
+}
+
+// Too many starts, and systemd gives up the service and closes its port. The
+// watchdog makes it forget that, once, and brings both back.
+func TestWatchdog_startsACollectorThatSystemdGaveUp(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, map[string]string{collector: "[Unit]\nStartLimitIntervalSec=300\nStartLimitBurst=3\n"}, patient)
+	h.start()
+	h.watchdogSays("the collector is up", func(s *pair.Status) bool { return s.State.Liveness.Phase == "up" })
+	proc.Eventually(t, patience, func() error {
+		if _, err := h.Run(t.Context(), "systemctl", "restart", collector); err == nil {
+			return errors.New("it was started once more")
+		}
+		return nil
+	})
+	h.watchdogSays("a restart by the watchdog", func(s *pair.Status) bool { return s.State.Liveness.Phase == "restarting" })
+	h.is(collector, "ActiveState", "active")
+	h.is(socket, "ActiveState", "active")
+	tr := h.send(tracker.Config{Events: 20})
+	tr.acked(20)
+	tr.settle()
 }
 
 func TestTarget_stopsForGood(t *testing.T) {
@@ -113,6 +135,16 @@ func TestCollector_hungOrBroken(t *testing.T) {
 	if status := property(t, h.Bed, collector, "ExecMainStatus"); status != "2" {
 		t.Errorf("exit code %s", status)
 	}
+	// Nobody stopped it, and the watchdog must not think so.
+	h.do("systemctl", "start", watchdog)
+	type status struct {
+		Observation struct {
+			Supervisor struct {
+				State string `json:"state"`
+			} `json:"supervisor"`
+		} `json:"observation"`
+	}
+	ask(t, "http://"+h.status+"/status", "a failed collector", func(s *status) bool { return s.Observation.Supervisor.State == "failed" })
 }
 
 func TestPolkit_letsTheWatchdogDoThisAndNoMore(t *testing.T) {
