@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type Options struct {
 	FallbackBroken bool
 	// DeafToTerm does not stop on SIGTERM.
 	DeafToTerm bool
+	// DiesSlowly ends its main thread only on SIGTERM, so that the kernel shows it
+	// as one that is killed while a thread of it hangs.
+	DiesSlowly bool
 	// World is a file with the World the stand-in reports of.
 	World string
 }
@@ -49,6 +53,12 @@ type World struct {
 }
 
 const env = "SPILLWAY_TEST_COLLECTOR"
+
+func init() {
+	if os.Getenv(env) != "" {
+		runtime.LockOSThread() // so that DiesSlowly ends the thread that stands for the process
+	}
+}
 
 // Main is to be called first in TestMain: in the stand-in's process it does not
 // return.
@@ -113,7 +123,10 @@ func serve(o Options) error {
 		case unix.SIGUSR1:
 			c.flush()
 		case unix.SIGTERM:
-			if !o.DeafToTerm {
+			switch {
+			case o.DiesSlowly:
+				_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+			case !o.DeafToTerm:
 				os.Exit(0)
 			}
 		}

@@ -126,7 +126,7 @@ func (e *Executor) climb(ctx context.Context, rung decide.Rung, o remedy.Order) 
 	case decide.RungKill:
 		return remedy.Kill(ctx, e.Signals, o.Process)
 	case decide.RungStart:
-		return e.Restarter.Start(ctx, o)
+		return e.start(ctx, o)
 	case decide.RungRollBack:
 		return e.rollBack(ctx, o)
 	}
@@ -140,6 +140,14 @@ func (e *Executor) rollBack(ctx context.Context, o remedy.Order) (string, error)
 	text, err := e.Restarter.Switch(ctx, o)
 	if !errors.Is(err, remedy.ErrNotApplicable) {
 		return text, err
+	}
+	return e.start(ctx, o)
+}
+
+// start starts a collector, unless the one before still dies: it holds the spool.
+func (e *Executor) start(ctx context.Context, o remedy.Order) (string, error) {
+	if stat, err := o.Process.Check(); err == nil && stat.Dying {
+		return "", fmt.Errorf("nothing is started while process %d is dying: a thread of it hangs in the kernel", o.Process.PID)
 	}
 	return e.Restarter.Start(ctx, o)
 }

@@ -170,6 +170,33 @@ func TestExecutor_aStartThatIsNotInItsPowerIsLeftToTheSupervisor(t *testing.T) {
 	}
 }
 
+func TestExecutor_startsNothingBesideADyingProcess(t *testing.T) {
+	c := collectortest.Start(t, false, collectortest.Options{DiesSlowly: true})
+	id := c.Identity()
+	if err := c.Process().Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	collectortest.Await(t, "it is dying", func() bool { stat, err := id.Check(); return err == nil && stat.Dying })
+	e := executor(c)
+	e.Admin = silent{c.Admin}
+	e.Restarter = starter{t: t}
+	r := e.Do(t.Context(), decide.Action{Kind: decide.RestartSame, Step: decide.Switch, Rung: decide.RungStart, Target: mode.Primary}, id)
+	if r.Outcome != decide.StepFailed || !strings.Contains(r.Text, "is dying") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// starter must not be asked to start anything.
+type starter struct {
+	signal.Restarter
+	t *testing.T
+}
+
+func (s starter) Start(context.Context, remedy.Order) (string, error) {
+	s.t.Error("a collector was started")
+	return "", nil
+}
+
 // silent is a collector that does not answer.
 type silent struct{ remedy.Admin }
 

@@ -135,6 +135,9 @@ func (a *Action) writes() bool { return a.Kind == Divert || a.Kind == Return || 
 // gone tells whether there is no process to talk to.
 func (t *turn) gone() bool {
 	p := t.o.Process
+	if p.Dying {
+		return false // whatever its supervisor says
+	}
 	return p.Known && (!p.Alive || !p.SameStart) || t.o.Supervisor.State == SupervisorFailed
 }
 
@@ -143,6 +146,9 @@ func (t *turn) gone() bool {
 // [turn.canRollBack].
 func (t *turn) nextRung() Rung {
 	a := t.s.Action
+	if t.o.Process.Dying {
+		return "" // it is killed already, and nothing can be started beside it
+	}
 	for _, r := range t.p.Restart.Ladder {
 		if r == RungRollBack || slices.Contains(a.Tried, r) {
 			continue
@@ -173,11 +179,15 @@ func (t *turn) nextRung() Rung {
 // supervises the collector.
 func (t *turn) noRung() bool { return t.s.Action.Rung == "" && t.nextRung() == "" }
 
-// supervised tells whether a collector that does not answer may be started by
-// somebody else: no process of it is known to live.
+// supervised tells whether a collector that does not answer may yet be started by
+// somebody else: no process of it is known to live on.
 func (t *turn) supervised() bool {
-	return t.silent() && (t.gone() || !t.o.Process.Known)
+	return t.silent() && (t.gone() || !t.o.Process.Known || t.o.Process.Dying)
 }
+
+// dying is what there is to say about a process that is killed and not gone.
+const dying = "its process is killed but does not end: a thread of it hangs in the kernel, most likely on a disk, " +
+	"and holds the spool, so nothing can be started beside it"
 
 // watchVerify counts for how long the collector is seen as the action wants it,
 // and keeps whether it was at all.

@@ -278,7 +278,7 @@ func (t *turn) awaitsStart(a *Action) bool {
 // was ordered has run and failed.
 func (t *turn) canRollBack(a *Action) bool {
 	return slices.Contains(t.p.Restart.Ladder, RungRollBack) && !a.RolledBack &&
-		a.writes() && a.From != a.Target && t.s.Mode.File == a.Target && (!a.commanded() || a.Ran)
+		a.writes() && a.From != a.Target && t.s.Mode.File == a.Target && (!a.commanded() || a.Ran) && !t.o.Process.Dying
 }
 
 // failure notes why the step did not work.
@@ -322,7 +322,11 @@ func (t *turn) wentWrong(a *Action) string {
 		return what + ": " + t.result.Text
 	}
 	if a.Step == Verify {
-		return what + ": the collector was not seen running " + string(a.Target)
+		what += ": the collector was not seen running " + string(a.Target)
+		if t.o.Process.Dying {
+			what += ", " + dying
+		}
+		return what
 	}
 	return fmt.Sprintf("%s: nobody told how it went within %s", what, length(a.Timeout))
 }

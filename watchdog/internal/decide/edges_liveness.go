@@ -36,7 +36,7 @@ var livenessEdges = []Edge{
 		On: Event{"its supervisor refuses to start it", func(t *turn) bool {
 			return t.silent() && t.startLimited()
 		}},
-		Guards: []Guard{guardRestart, guardOne, guardMemory, guardGrace, guardResetOnce, budgetRestart}, To: Restarting,
+		Guards: []Guard{guardRestart, guardOne, guardMemory, guardGrace, guardDying, guardResetOnce, budgetRestart}, To: Restarting,
 		Effect: Effect{"reset the failure and start it", (*turn).resetAndStart},
 		Text:   "the start limit is reset, once an hour"},
 	{ID: "T19", Region: RegionLiveness, From: []Phase{Up, Suspect},
@@ -61,7 +61,7 @@ var livenessEdges = []Edge{
 	{ID: "T22", Region: RegionLiveness, From: []Phase{Suspect},
 		On: Event{"a rule about the process fires", func(t *turn) bool { return t.firing(ProcessSick) != nil }},
 		Guards: []Guard{
-			guardRestart, guardOne, guardMemory, guardGrace, guardContact, guardSupervisor, guardSettle,
+			guardRestart, guardOne, guardMemory, guardGrace, guardContact, guardSupervisor, guardDying, guardSettle,
 			guardFresh, guardWitness, guardPatience, budgetRestart,
 		},
 		To:     Restarting,
@@ -135,6 +135,14 @@ var guardResetOnce = Guard{"reset_once", func(t *turn) string {
 	const every = time.Hour
 	if at := t.s.Liveness.ResetAt; t.within(at, every) {
 		return fmt.Sprintf("the start limit was reset %s ago and may be again in %s", length(t.since(at)), length(every-t.since(at)))
+	}
+	return ""
+}}
+
+// guardDying objects while a killed process still holds what a new one needs.
+var guardDying = Guard{"dying", func(t *turn) string {
+	if t.o.Process.Dying {
+		return dying
 	}
 	return ""
 }}

@@ -110,6 +110,9 @@ func (t *turn) nextStep(a *Action) string {
 	case a.Step == Switch || a.Step == Verify:
 		if a.Step == Verify && t.supervised() {
 			what = fmt.Sprintf("waits up to %s for the collector to be started by its supervisor", left)
+			if t.o.Process.Dying {
+				what += " (" + dying + ")"
+			}
 		}
 		what += ", then " + t.afterFailure(a)
 	}

@@ -94,6 +94,9 @@ type Process struct {
 	// there was one to compare with.
 	CPUMoved bool `json:"cpu_moved"`
 	CPUKnown bool `json:"cpu_known"`
+	// Dying says that it is killed but a thread of it still lives, and with it its
+	// hold on the spool.
+	Dying bool `json:"dying,omitempty"`
 }
 
 // Supervisor is the word of whoever starts the collector (systemd). It is the

@@ -82,6 +82,7 @@ func (w *weather) draw(t *rapid.T) decide.Observation {
 			Known: chance(80, "known"), Alive: chance(60, "alive"), SameStart: chance(90, "same"),
 			State: rapid.SampledFrom([]string{"S", "R", "T", "Z", "D"}).Draw(t, "state"), CPUKnown: true, CPUMoved: chance(30, "cpu"),
 		}
+		o.Process.Dying = o.Process.Alive && o.Process.SameStart && o.Process.State == "Z"
 		o.Supervisor.State = rapid.SampledFrom([]decide.SupervisorState{"", decide.SupervisorActive, decide.SupervisorActivating, decide.SupervisorAutoRestart, decide.SupervisorStopped, decide.SupervisorFailed}).Draw(t, "supervisor")
 		if chance(10, "limit") {
 			o.Supervisor.Result = decide.ResultStartLimit

@@ -154,3 +154,57 @@ func TestDivert_whenTheModeFileCannotBeWritten_endsNoCollector(t *testing.T) {
 		}
 	}
 }
+
+// dying is a box whose collector was killed while a thread of it hung on its disk.
+func dying(t testing.TB) *sim {
+	s := settled(t)
+	s.hung = true
+	s.process = &decide.Process{Known: true, Alive: true, SameStart: true, State: "Z", CPUKnown: true, Dying: true}
+	return s
+}
+
+func TestProcess_dying_isToldAndNothingIsStartedBesideIt(t *testing.T) {
+	for name, supervisor := range map[string]decide.Supervisor{
+		"nobody supervises": {},
+		"given up":          {State: decide.SupervisorFailed, Result: "timeout"},
+		"start limit":       {State: decide.SupervisorFailed, Result: decide.ResultStartLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := dying(t)
+			s.supervisor = supervisor
+			s.run(20 * time.Minute)
+			s.wantNoStart()
+			s.wantBlocked("dying")
+			if n := s.noted("process", decide.Page); n != 1 {
+				t.Errorf("paged %d times", n)
+			}
+		})
+	}
+}
+
+func TestSwitch_ofADyingCollector_waitsForItsEnd(t *testing.T) {
+	s := dying(t)
+	s.say(decide.CommandSwitch, mode.Fallback, 0)
+	s.run(30 * time.Second)
+	if want := []string{"divert/claimed", "divert/mode_written", "divert/verify"}; !slices.Equal(s.done, want) {
+		t.Fatalf("did %v, want %v", s.done, want)
+	}
+	s.process, s.up, s.startingFor = nil, false, 4*time.Second
+	s.untilMode(2*time.Minute, decide.Fallback)
+	wantOrderKept(t, s)
+}
+
+func TestDivert_killedAndDying_isHandedOverWithThatReason(t *testing.T) {
+	s := settled(t)
+	s.kinesis = false
+	s.rungs[decide.RungRestart] = decide.StepFailed
+	s.until(10*time.Minute, "switching", func() bool { return slices.Contains(s.done, "divert/switch/restart") })
+	s.hung, s.process = true, dying(t).process
+	s.until(5*time.Minute, "handed over", func() bool { return s.s.Authority.Phase == decide.HandedOver })
+	if why := s.s.Authority.Orders[decide.HandedOver].Reason; !strings.Contains(why, "hangs in the kernel") {
+		t.Errorf("the reason is %q", why)
+	}
+	if slices.Contains(s.done, "divert/switch/start") || s.file.Mode != mode.Fallback {
+		t.Errorf("did %v; the mode file says %+v", s.done, s.file)
+	}
+}

@@ -102,7 +102,7 @@ func (w *processWitness) look() decide.Process {
 		return decide.Process{}
 	}
 	seen := decide.Process{
-		Known: true, Alive: true, SameStart: true, State: letter(stat),
+		Known: true, Alive: true, SameStart: true, State: letter(stat), Dying: stat.Dying,
 		CPUKnown: w.hasTicks, CPUMoved: w.hasTicks && stat.CPUTicks > w.ticks,
 	}
 	w.ticks, w.hasTicks = stat.CPUTicks, true

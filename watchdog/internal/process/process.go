@@ -37,6 +37,9 @@ type Stat struct {
 	State      byte   // R, S, D, T (stopped), Z (dead, not reaped), ...
 	StartTicks uint64 // clock ticks since boot
 	CPUTicks   uint64 // user and system time spent so far
+	// Dying says that it is killed but a thread of it lives, as one does that
+	// hangs in the kernel on a disk. It holds its files and locks until then.
+	Dying bool
 }
 
 // Look reads /proc/PID/stat. It returns ErrGone when there is no such process.
@@ -44,18 +47,43 @@ func Look(pid int) (Stat, error) {
 	if pid <= 0 {
 		return Stat{}, ErrGone
 	}
-	data, err := os.ReadFile(procFile(pid, "stat"))
+	stat, err := readStat(procFile(pid, "stat"))
+	if err != nil && !errors.Is(err, ErrGone) {
+		err = fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	if err == nil && stat.dead() {
+		stat.Dying = anyThreadLives(pid)
+	}
+	return stat, err
+}
+
+func (s Stat) dead() bool { return s.State == 'Z' || s.State == 'X' }
+
+// anyThreadLives looks at the threads of a process: its own state in /proc is
+// that of the first thread alone.
+func anyThreadLives(pid int) bool {
+	threads, err := os.ReadDir(procFile(pid, "task"))
+	if err != nil {
+		return false // it has just gone
+	}
+	for _, t := range threads {
+		stat, err := readStat(procFile(pid, "task/"+t.Name()+"/stat"))
+		if err == nil && !stat.dead() {
+			return true
+		}
+	}
+	return false
+}
+
+func readStat(path string) (Stat, error) {
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return Stat{}, ErrGone
 	}
 	if err != nil {
-		return Stat{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return Stat{}, err
 	}
-	stat, err := parseStat(string(data))
-	if err != nil {
-		return Stat{}, fmt.Errorf("look at process %d: %w", pid, err)
-	}
-	return stat, nil
+	return parseStat(string(data))
 }
 
 // parseStat reads the fields behind the command name, which stands in brackets
@@ -99,7 +127,7 @@ func Self() (Identity, error) {
 
 // Check tells whether id is alive and the process that is meant. It returns nil,
 // or an error that is one of the reasons above, or that /proc cannot be read.
-// A zombie is gone: it will never serve again.
+// A zombie is gone: it will never serve again. One that is still dying is not.
 func (id Identity) Check() (Stat, error) {
 	if id.PID <= 0 || id.StartTicks == 0 || id.Namespace == 0 {
 		return Stat{}, ErrUnknown
@@ -117,7 +145,7 @@ func (id Identity) Check() (Stat, error) {
 		return stat, err
 	case stat.StartTicks != id.StartTicks:
 		return stat, ErrReused
-	case stat.State == 'Z' || stat.State == 'X':
+	case stat.dead() && !stat.Dying:
 		return stat, ErrGone
 	}
 	return stat, nil

@@ -2,10 +2,12 @@ package process_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -16,8 +18,11 @@ import (
 // TestMain lets the test binary stand in for a collector: a child process that
 // catches USR1, says "ready" and waits.
 func TestMain(m *testing.M) {
-	if os.Getenv("PROCESS_TEST_CHILD") == "" {
+	switch os.Getenv("PROCESS_TEST_CHILD") {
+	case "":
 		os.Exit(m.Run())
+	case "headless":
+		headless()
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGUSR1)
@@ -26,11 +31,34 @@ func TestMain(m *testing.M) {
 	}
 }
 
+func init() {
+	if os.Getenv("PROCESS_TEST_CHILD") == "headless" {
+		runtime.LockOSThread() // so that main has the thread that stands for the process
+	}
+}
+
+// headless ends the main thread only, which makes the process a zombie whose
+// other threads live, as after a SIGKILL while one of them hangs in the kernel.
+func headless() {
+	go func() {
+		for {
+			if stat, err := process.Look(os.Getpid()); err == nil && stat.State == 'Z' {
+				println("ready")
+				select {}
+			}
+			runtime.Gosched()
+		}
+	}()
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
 // child starts a process that catches USR1.
-func child(t *testing.T) (*exec.Cmd, process.Identity) {
+func child(t *testing.T) (*exec.Cmd, process.Identity) { return childThat(t, "1") }
+
+func childThat(t *testing.T, does string) (*exec.Cmd, process.Identity) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "PROCESS_TEST_CHILD=1")
+	cmd.Env = append(os.Environ(), "PROCESS_TEST_CHILD="+does)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -121,5 +149,33 @@ func TestHandle_Signal_afterTheEndReachesNobody(t *testing.T) {
 	_ = cmd.Wait()
 	if err := h.Signal(unix.SIGTERM); !errors.Is(err, process.ErrGone) {
 		t.Errorf("signal after the end: got %v, want ErrGone", err)
+	}
+}
+
+// A killed process whose threads hang still holds its files and locks.
+func TestCheck_aZombieWithLivingThreadsIsDyingNotGone(t *testing.T) {
+	_, id := childThat(t, "headless")
+	stat, err := id.Check()
+	if err != nil || !stat.Dying || stat.State != 'Z' {
+		t.Fatalf("got %+v, %v; want it to be dying", stat, err)
+	}
+	h, err := process.Open(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("wait while it dies: got %v", err)
+	}
+	if err := h.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if stat, err := id.Check(); !errors.Is(err, process.ErrGone) || stat.Dying {
+		t.Errorf("after its end: got %+v, %v; want ErrGone", stat, err)
 	}
 }
