@@ -188,8 +188,8 @@ func (b *Bed) Close() error {
 	case <-b.ended:
 	case <-time.After(20 * time.Second):
 		late = errors.New("shut the systemd down: it took longer than 20s and was killed")
-		if b.leader > 0 {
-			_ = syscall.Kill(b.leader, syscall.SIGKILL) // takes its whole namespace along
+		if leader, err := leaderOf(b.nspawn.Process.Pid); err == nil {
+			_ = syscall.Kill(leader, syscall.SIGKILL) // takes its whole namespace along
 		}
 		_ = b.nspawn.Process.Kill()
 		<-b.ended

@@ -26,8 +26,8 @@ func (b *Bed) Run(ctx context.Context, argv ...string) (string, error) {
 	return stdout.String() + stderr.String(), nil
 }
 
-// RunAs is Run as another user, with that user's groups and without root's
-// capabilities.
+// RunAs is Run as another user, of the group of the same name and that user's
+// other groups, without root's capabilities.
 func (b *Bed) RunAs(ctx context.Context, user string, argv ...string) (string, error) {
 	return b.Run(ctx, append([]string{"setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups", "--inh-caps=-all", "--"}, argv...)...)
 }
