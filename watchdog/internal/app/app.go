@@ -80,7 +80,7 @@ func (a *App) build(ctx context.Context, log *logrus.Entry) error {
 		return err
 	}
 	store := state.New(a.cfg.StateFile(), usable)
-	begin := a.remember(store)
+	begin := a.remember(store).Since(clock().BootID)
 
 	client, err := admin.New(a.cfg.Collector.Admin, logsetup.Component(log, "admin"))
 	if err != nil {

@@ -30,6 +30,7 @@ func Look(ctx context.Context, c config.Config, log *logrus.Entry) (control.Stat
 	} else if err != nil {
 		return control.Status{}, err
 	}
+	begin = begin.Since(clock().BootID)
 	client, err := admin.New(c.Collector.Admin, log)
 	if err != nil {
 		return control.Status{}, err

@@ -41,6 +41,15 @@ type Memory struct {
 	Process process.Identity `json:"process,omitzero"`
 }
 
+// Since returns what of m still holds in the boot of the box with bootID. After a
+// reboot a pid may be that of any process.
+func (m Memory) Since(bootID string) Memory {
+	if m.Clock.BootID != bootID {
+		m.Process = process.Identity{}
+	}
+	return m
+}
+
 // Store keeps the memory. An error of Save forbids to act.
 type Store interface {
 	Save(Memory) error
@@ -188,15 +197,24 @@ func (l *Loop) tick(ctx context.Context) {
 		return // the watchdog is stopping: a poll cut short is no observation
 	}
 	policy := l.Policy()
-	next, decision, explain := l.opts.Mind(policy, l.memory.State, o)
-	s := scene{before: l.memory.State, after: next, decision: decision, explain: explain, was: l.explain, commands: o.Commands}
+	memory := l.memory
+	if o.Report != nil {
+		l.last, memory.Process = o.Report, remedy.ProcessOf(o.Report)
+	}
+	var decision decide.Decision
+	var explain decide.Explain
+	memory.State, decision, explain = l.opts.Mind(policy, l.memory.State, o)
+	saved := l.save(memory)
+	if !saved && len(commands) > 0 {
+		// An order that is not on disk was not given: it is given again, so what
+		// came of it must not be remembered either.
+		o.Commands, o.StateError = nil, l.stateError
+		memory.State, decision, explain = l.opts.Mind(policy, l.memory.State, o)
+	}
+	s := scene{before: l.memory.State, after: memory.State, decision: decision, explain: explain, was: l.explain, commands: o.Commands}
 	first := l.ticks == 0
 	l.ticks++
-	l.memory.State, l.explain = next, explain
-	if o.Report != nil {
-		l.last, l.memory.Process = o.Report, remedy.ProcessOf(o.Report)
-	}
-	saved := l.save()
+	l.memory, l.explain = memory, explain
 	l.tell(s, first)
 	if saved {
 		l.opts.Inbox.settle(commands, decision, explain)
@@ -243,9 +261,9 @@ func (l *Loop) observe(ctx context.Context, commands []pending) decide.Observati
 	return o
 }
 
-// save puts the memory on disk and tells whether it is there.
-func (l *Loop) save() bool {
-	err := l.opts.Store.Save(l.memory)
+// save puts m on disk and tells whether it is there.
+func (l *Loop) save(m Memory) bool {
+	err := l.opts.Store.Save(m)
 	l.metrics.saved(err)
 	l.stateError = ""
 	if err != nil {

@@ -197,6 +197,62 @@ func TestLoop_doesNothingItCannotRemember(t *testing.T) {
 	})
 }
 
+// A pid of before a reboot may be anybody's.
+func TestMemory_Since_forgetsTheProcessOverAReboot(t *testing.T) {
+	id := process.Identity{PID: 7, StartTicks: 8, Namespace: 9}
+	m := Memory{Process: id, State: decide.State{Clock: decide.Clock{BootID: "kernel-1"}, LastID: 3}}
+	if got := m.Since("kernel-1"); got.Process != id {
+		t.Errorf("in the same boot: got %+v", got.Process)
+	}
+	if got := m.Since("kernel-2"); got.Process != (process.Identity{}) || got.LastID != 3 {
+		t.Errorf("after a reboot: got %+v", got)
+	}
+}
+
+// An order that cannot be remembered was not given: what came of it must not be
+// remembered either, or it is given twice.
+func TestLoop_anOrderIsGivenOnceHoweverOftenItCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(_ decide.Policy, s decide.State, o decide.Observation) (decide.State, decide.Decision, decide.Explain) {
+			s.Seen.Seq++ // a turn
+			s.LastID += int64(len(o.Commands))
+			d := decide.Decision{Verb: decide.None}
+			for _, c := range o.Commands {
+				d.Notes = append(d.Notes, decide.Note{Key: c.ID, Text: "obeyed"})
+			}
+			return s, d, decide.Explain{}
+		})
+		b.saveErr = errors.New("no space left")
+		time.AfterFunc(12*time.Second, func() { b.set(func() { b.saveErr = nil }) })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.Run(ctx) }()
+		answer, err := b.opts.Inbox.Give(ctx, pause)
+		if err != nil || len(answer.Notes) != 1 {
+			t.Errorf("got %+v, %v", answer, err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if b.memory.LastID != 1 {
+			t.Errorf("it is remembered %d times", b.memory.LastID)
+		}
+		if b.memory.Seen.Seq < 3 {
+			t.Errorf("%d turns remembered: it does not look on while it cannot save", b.memory.Seen.Seq)
+		}
+		told := 0
+		for _, e := range b.entries {
+			if e.Event == EventCommand {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("it is told %d times", told)
+		}
+	})
+}
+
 func TestLoop_actsWithoutAJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, mind)
