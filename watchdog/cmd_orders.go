@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type order struct {
 	reason string
 	by     string
 	length string
+	wait   string // how long to follow the order; empty does not
 	asJSON bool
 }
 
@@ -54,34 +56,59 @@ func (o *order) give(cmd *cobra.Command, c decide.Command) error {
 	if c.By == "" {
 		c.By = person()
 	}
+	patience := time.Duration(0)
+	if o.wait != "" {
+		d, err := configfile.ParseDuration(o.wait)
+		if err != nil || d <= 0 {
+			return usageError{fmt.Errorf("--wait: %q is no time to come: want one like 5m", o.wait)}
+		}
+		patience = d
+	}
 	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), orderTimeout)
 	defer cancel()
+	client := newClient(cfg)
 	var answer control.Answer
-	err = newClient(cfg).call(ctx, http.MethodPost, control.PathCommand, c, &answer)
+	err = client.call(ctx, http.MethodPost, control.PathCommand, c, &answer)
 	if errors.Is(err, errNotRunning) {
 		if err := control.Leave(cfg.CommandsDir(), c); err != nil {
 			return fmt.Errorf("%w, and the order cannot be left for it: %w", errNotRunning, err)
 		}
 		_, _ = fmt.Fprintln(cmd.OutOrStdout(), "The watchdog is not running. The order is kept and will be carried out when it starts.")
+		if patience > 0 {
+			return fmt.Errorf("%w, so nobody carries out the order now", errNotRunning)
+		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if err := o.print(cmd.OutOrStdout(), answer); err != nil || patience == 0 {
+		return err
+	}
+	ctx, cancelWait := context.WithTimeout(cmd.Context(), patience)
+	defer cancelWait()
+	end, err := follow(ctx, client, answer.Command, c.Mode)
+	if err == nil && !o.asJSON {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), end)
+	}
+	return err
+}
+
+func (o *order) print(w io.Writer, answer control.Answer) error {
 	if o.asJSON {
-		return printJSON(cmd.OutOrStdout(), answer)
+		return printJSON(w, answer)
 	}
 	for _, n := range answer.Notes {
-		_, _ = fmt.Fprintln(cmd.OutOrStdout(), n.Text)
+		_, _ = fmt.Fprintln(w, n.Text)
 	}
 	for _, b := range answer.Blocked {
-		_, _ = fmt.Fprintln(cmd.OutOrStdout(), "Not done: "+b)
+		_, _ = fmt.Fprintln(w, "Not done: "+b)
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), answer.Summary)
+	_, err := fmt.Fprintln(w, answer.Summary)
 	return err
 }
 
@@ -94,7 +121,11 @@ func switchCommand() *cobra.Command {
 		Long: `Moves the collector to the fallback or back to the primary. Your order skips
 the rules, the hold and the budget. Without --pin or --for the watchdog carries
 on from there by its own rules; with them it stays where you put it until the
-time is over or you say resume.`,
+time is over or you say resume.
+
+It returns when the order is taken. With --wait it follows the order to its end:
+exit 0 when the collector was seen running as ordered, 1 when that failed, was
+called off, or is not over in time.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			to, err := mode.Parse(given[0])
@@ -110,6 +141,8 @@ time is over or you say resume.`,
 	}
 	o.flags(cmd)
 	o.lengthFlag(cmd, "stay there for so `LONG`, like 2h")
+	cmd.Flags().StringVar(&o.wait, "wait", "", "follow the order until it was seen to work or failed, for so `LONG` at most (--wait alone: 5m, else --wait=LONG)")
+	cmd.Flags().Lookup("wait").NoOptDefVal = "5m"
 	cmd.Flags().BoolVar(&pin, "pin", false, "stay there until resume, or until --for is over")
 	return cmd
 }

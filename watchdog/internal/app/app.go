@@ -29,6 +29,7 @@ import (
 	"spillway/watchdog/internal/journal"
 	"spillway/watchdog/internal/probe"
 	"spillway/watchdog/internal/remedy/live"
+	"spillway/watchdog/internal/replayer"
 	"spillway/watchdog/internal/state"
 )
 
@@ -50,6 +51,7 @@ type App struct {
 
 	loop    *control.Loop
 	prober  *probe.Prober
+	replays *replayer.Replayer // nil: people start replays
 	servers []*httpserver.Server
 	resumed string // what the state says, for the first line of the journal
 }
@@ -105,6 +107,7 @@ func (a *App) build(ctx context.Context, log *logrus.Entry) error {
 		Clock: clock, ModePath: a.cfg.ModeFile, Name: a.cfg.Name(),
 		Log: logsetup.Component(log, "control"), Metrics: a.registry,
 	})
+	a.replays = a.replayer(logsetup.Component(log, "replay"))
 	return a.listen(ctx, logsetup.Component(log, "http"))
 }
 
@@ -220,6 +223,9 @@ func (a *App) Run(ctx context.Context) error {
 		group.Go("http "+s.Addr().String(), s.Run)
 	}
 	group.Go("supervisor", a.notifySupervisor)
+	if a.replays != nil {
+		group.Go("replay", a.replays.Run)
+	}
 	err := group.Wait()
 	a.say(control.EventStop, "watchdog stops; the collector is left as it is")
 	// The stop has its own time: ctx has ended already.

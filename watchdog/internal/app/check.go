@@ -54,6 +54,7 @@ func Check(ctx context.Context, c config.Config, log *logrus.Entry) ([]Finding, 
 		checkModeDir(filepath.Dir(c.ModeFile)),
 		checkModeFile(c.ModeFile),
 	}
+	findings = append(findings, checkReplay(c)...)
 	findings = append(findings, checkTiming(ctx, c, way)...)
 	o := probe.New(c.Collector.Probe, probe.Options{
 		Reporter: client, Supervisor: way.supervisor, Timeout: c.Policy.Poll.Timeout,

@@ -32,6 +32,7 @@ type Collector struct {
 	cmd     *exec.Cmd
 	starts  int
 	stopped bool
+	held    chan struct{} // closed when another process may be started; nil when it may
 }
 
 // Start runs a stand-in until the test ends and returns when it answers. With
@@ -94,12 +95,36 @@ func (c *Collector) supervise() {
 		c.mu.Unlock()
 		_ = cmd.Wait()
 		c.mu.Lock()
-		over := c.stopped || !c.restart
+		over, held := c.stopped || !c.restart, c.held
 		c.mu.Unlock()
 		if over {
 			return
 		}
+		if held != nil {
+			<-held
+		}
 		c.launch()
+	}
+}
+
+// Hold kills the process and keeps its supervisor from starting another until
+// release is called, once, or the test ends.
+func (c *Collector) Hold() (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = make(chan struct{})
+	_ = c.cmd.Process.Kill()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.letGo()
+	}
+}
+
+func (c *Collector) letGo() {
+	if c.held != nil {
+		close(c.held)
+		c.held = nil
 	}
 }
 
@@ -107,6 +132,7 @@ func (c *Collector) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
+	c.letGo()
 	_ = c.cmd.Process.Kill()
 }
 

@@ -19,6 +19,7 @@ import (
 	"spillway/watchdog/internal/probe"
 	"spillway/watchdog/internal/remedy/command"
 	"spillway/watchdog/internal/remedy/systemd"
+	"spillway/watchdog/internal/replayer"
 )
 
 // Config is the whole file.
@@ -42,6 +43,9 @@ type Config struct {
 	Restarter Restarter `yaml:"restarter"`
 	// Policy is when to do what.
 	Policy decide.Policy `yaml:",inline"`
+	// AfterFailBack is what is done with what the fallback wrote, once the box is
+	// back on the primary.
+	AfterFailBack replayer.Config `yaml:"after_fail_back"`
 	// Journal is how much of the past is kept.
 	Journal journal.Config `yaml:"journal"`
 	// Log is the program's own log.
@@ -83,6 +87,9 @@ func Default() Config {
 		Collector: Collector{Admin: admin.DefaultConfig(), Probe: probe.DefaultConfig()},
 		Restarter: Restarter{Use: UseSignal, Systemd: systemd.DefaultConfig()},
 		Policy:    decide.DefaultPolicy(),
+
+		AfterFailBack: replayer.DefaultConfig(),
+
 		Journal:   journal.DefaultConfig(),
 		Log:       logsetup.DefaultConfig(),
 	}
@@ -137,6 +144,7 @@ func (c Config) Validate() error {
 	add(configfile.Under("collector", c.Collector.Probe.Validate()))
 	add(configfile.Under("restarter", c.Restarter.Validate()))
 	add(c.Policy.Validate())
+	add(configfile.Under("after_fail_back", c.AfterFailBack.Validate()))
 	add(configfile.Under("journal", c.Journal.Validate()))
 	add(configfile.Under("log", c.Log.Validate()))
 	return errors.Join(errs...)
@@ -164,6 +172,9 @@ func (c Config) StateFile() string { return filepath.Join(c.StateDir, "watchdog-
 
 // JournalFile is where the journal is kept.
 func (c Config) JournalFile() string { return filepath.Join(c.StateDir, "journal.ndjson") }
+
+// ReplayFile is where it is remembered whether a replay is due.
+func (c Config) ReplayFile() string { return filepath.Join(c.StateDir, "replay.json") }
 
 // LockFile keeps a second watchdog from the same state.
 func (c Config) LockFile() string { return filepath.Join(c.StateDir, "watchdog.lock") }

@@ -216,6 +216,7 @@ func (l *Loop) tick(ctx context.Context) {
 	l.ticks++
 	l.memory, l.explain = memory, explain
 	l.tell(s, first)
+	l.show(o, decision, policy) // before the answer, for who asks for the status after it
 	if saved {
 		l.opts.Inbox.settle(commands, decision, explain)
 		l.act(ctx, decision)
@@ -224,7 +225,6 @@ func (l *Loop) tick(ctx context.Context) {
 		l.refuse(decision)
 	}
 	l.metrics.count(s, o)
-	l.show(o, decision, policy)
 }
 
 // show publishes what this tick knew.

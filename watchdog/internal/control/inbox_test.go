@@ -53,6 +53,10 @@ func TestInbox_Give_isAnsweredBeforeTheNextPoll(t *testing.T) {
 		if diff := cmp.Diff([]decide.Command{pause}, got); diff != "" {
 			t.Error(diff)
 		}
+		// Who asks for the status after the answer sees what the order led to.
+		if diff := cmp.Diff([]decide.Command{pause}, b.Snapshot().Observation.Commands); diff != "" {
+			t.Error(diff)
+		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

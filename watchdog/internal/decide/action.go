@@ -98,7 +98,7 @@ func (t *turn) goOn() {
 func (t *turn) finish(end End, why string) {
 	a := t.s.Action.clone()
 	t.ended, t.end = a, end
-	past := Past{ID: a.ID, Kind: a.Kind, End: end, At: t.now}
+	past := Past{ID: a.ID, Kind: a.Kind, End: end, At: t.now, Command: a.Command, Text: why}
 	if end == EndFailed {
 		past.Failed = 1
 		if t.s.Last != nil {

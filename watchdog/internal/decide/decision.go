@@ -83,6 +83,8 @@ type Action struct {
 	Pinned bool   `json:"pinned,omitempty"`
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason"`
+	// Command is the ID of the order that the action carries out; empty for none.
+	Command string `json:"command,omitempty"`
 	// Rule that fired, with its value and threshold; empty for a person's order.
 	Rule      string `json:"rule,omitempty"`
 	Value     string `json:"value,omitempty"`

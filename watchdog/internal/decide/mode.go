@@ -310,7 +310,7 @@ func (t *turn) tellNoDivert() {
 // obey carries out the order that waits.
 func (t *turn) obey(kind Kind) {
 	c := t.s.Pending
-	a := Action{Kind: kind, Target: c.Mode, By: c.By, Reason: c.Reason, Pinned: c.pins()}
+	a := Action{Kind: kind, Target: c.Mode, By: c.By, Reason: c.Reason, Pinned: c.pins(), Command: c.ID}
 	if c.For > 0 {
 		a.Until = t.now.Add(c.For)
 	}

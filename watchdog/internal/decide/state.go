@@ -220,6 +220,9 @@ type Past struct {
 	End    End    `json:"end"`
 	At     Moment `json:"at"`
 	Failed int    `json:"failed"` // verifies that failed in a row
+	// Command is the ID of the order that it carried out, Text why it ended so.
+	Command string `json:"command,omitempty"`
+	Text    string `json:"text,omitempty"`
 }
 
 // End is how an action ended.

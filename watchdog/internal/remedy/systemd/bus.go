@@ -173,6 +173,10 @@ func unitOf(all map[string]any) Unit {
 		StartLimitBurst: number("StartLimitBurst"), StartLimitInterval: length("StartLimitIntervalUSec"),
 		RestartPrevented: prevented(all),
 	}
+	if job, ok := all["Job"].([]any); ok && len(job) > 0 {
+		id, _ := job[0].(uint32)
+		u.Queued = id != 0
+	}
 	if id, ok := all["InvocationID"].([]byte); ok {
 		u.InvocationID = hex.EncodeToString(id)
 	}

@@ -56,6 +56,7 @@ type Unit struct {
 	Result       string
 	InvocationID string
 	MainPID      int
+	Queued       bool // a job of the unit waits or runs
 
 	Restart            string // always, on-failure, no, ...
 	RestartPrevented   bool   // by RestartPreventExitStatus, for the way the last process ended
@@ -202,7 +203,10 @@ func stateOf(u Unit) decide.SupervisorState {
 	case "deactivating":
 		return decide.SupervisorDeactivating
 	case "failed", "inactive":
-		if stoppedByPerson(u) {
+		switch {
+		case u.Queued: // between the stop and the start of a restart
+			return decide.SupervisorActivating
+		case stoppedByPerson(u):
 			return decide.SupervisorStopped
 		}
 		return decide.SupervisorFailed

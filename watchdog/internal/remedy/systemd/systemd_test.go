@@ -216,6 +216,24 @@ func TestRestarter_Look_knowsAStopThatEndedBadly(t *testing.T) {
 	}
 }
 
+// A look between the stop and the start of somebody's restart sees a unit that is
+// as inactive as one that was stopped for good.
+func TestRestarter_Look_takesNoRestartForAStop(t *testing.T) {
+	b := newBus(t)
+	b.unit.ActiveState, b.unit.SubState = "inactive", "dead"
+	for queued, want := range map[bool]decide.SupervisorState{true: decide.SupervisorActivating, false: decide.SupervisorStopped} {
+		b.unit.Queued = queued
+		if got, err := New(Config{Unit: unit}, b).Look(t.Context()); err != nil || got.State != want {
+			t.Errorf("job queued %v: got %v, %v; want %v", queued, got.State, err, want)
+		}
+	}
+	for id, want := range map[uint32]bool{0: false, 17: true} {
+		if got := unitOf(map[string]any{"Job": []any{id, godbus.ObjectPath("/")}}).Queued; got != want {
+			t.Errorf("job %d: queued is %v", id, got)
+		}
+	}
+}
+
 func TestUnitOf_knowsWhatPreventsARestart(t *testing.T) {
 	const exited, killed = int32(1), int32(2)
 	lists := []any{[]int32{2, 3}, []int32{11}}
