@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"spillway/shared/rig/proc"
 )
 
 func boot(t *testing.T, o Options) *Bed {
@@ -58,9 +60,12 @@ func TestBed_runsASystemdOfItsOwnAndLeavesNothing(t *testing.T) {
 	if state, err := b.Property(t.Context(), "one.service", "ActiveState"); err != nil || state != "active" {
 		t.Errorf("the unit is %q, %v", state, err)
 	}
-	if log := b.Journal(t.Context(), "one.service", 10); !strings.Contains(log, "said by one") {
-		t.Errorf("the unit's log: %s", log)
-	}
+	proc.Eventually(t, time.Minute, func() error {
+		if log := b.Journal(t.Context(), "one.service", 10); !strings.Contains(log, "said by one") {
+			return fmt.Errorf("the unit's log: %s", log)
+		}
+		return nil
+	})
 	out, err := b.RunAs(t.Context(), "daemon", "sh", "-c", "id -un; cat /proc/self/status | grep CapEff")
 	if fields := strings.Fields(out); err != nil || len(fields) != 3 || fields[0] != "daemon" || strings.Trim(fields[2], "0") != "" {
 		t.Errorf("as daemon: %q, %v", out, err)

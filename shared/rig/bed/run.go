@@ -14,7 +14,7 @@ import (
 // Run runs a program in the bed as root and returns what it wrote, standard output
 // before standard error. The error has the exit code and all that was written.
 func (b *Bed) Run(ctx context.Context, argv ...string) (string, error) {
-	enter := []string{"--target", strconv.Itoa(b.leader), "--mount", "--uts", "--ipc", "--pid", "--root", "--wd=/", "--"}
+	enter := []string{"--target", strconv.Itoa(b.leader), "--mount", "--uts", "--ipc", "--pid", "--root", "--"}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
 	// The machine's environment is not the bed's.
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
