@@ -112,3 +112,11 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+func TestPercent(t *testing.T) {
+	for n, want := range map[float64]string{0: "0 %", 0.000359: "< 0.1 %", 0.1: "0.1 %", 9.94: "9.9 %", 55.5: "56 %"} {
+		if got := percent(n); got != want {
+			t.Errorf("%v: got %q, want %q", n, got, want)
+		}
+	}
+}

@@ -67,11 +67,22 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
+// percent is a share for people: no digits that do not matter.
+func percent(n float64) string {
+	switch {
+	case n > 0 && n < 0.1:
+		return "< 0.1 %"
+	case n > 0 && n < 10:
+		return fmt.Sprintf("%.1f %%", n)
+	}
+	return fmt.Sprintf("%.0f %%", n)
+}
+
 // full tells how full the spool is and when it will be.
 func full(r *healthapi.Report) string {
 	text := ""
 	if r.Backlog.LimitBytes > 0 {
-		text = fmt.Sprintf(", %.0f %% of %s", 100*float64(r.Backlog.Bytes)/float64(r.Backlog.LimitBytes), size(r.Backlog.LimitBytes))
+		text = fmt.Sprintf(", %s of %s", percent(100*float64(r.Backlog.Bytes)/float64(r.Backlog.LimitBytes)), size(r.Backlog.LimitBytes))
 	}
 	if left := r.Backlog.SecondsToFull; left != nil {
 		text += ", full in " + short(seconds(*left))

@@ -87,11 +87,10 @@ func Default() Config {
 		Collector: Collector{Admin: admin.DefaultConfig(), Probe: probe.DefaultConfig()},
 		Restarter: Restarter{Use: UseSignal, Systemd: systemd.DefaultConfig()},
 		Policy:    decide.DefaultPolicy(),
-
-		AfterFailBack: replayer.DefaultConfig(),
-
 		Journal:   journal.DefaultConfig(),
 		Log:       logsetup.DefaultConfig(),
+
+		AfterFailBack: replayer.DefaultConfig(),
 	}
 }
 

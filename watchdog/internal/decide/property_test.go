@@ -122,7 +122,7 @@ func (w *weather) report(t *rapid.T, chance func(int, string) bool) *healthapi.R
 		Backlog:  healthapi.Backlog{Events: 10, Bytes: 1000, LimitBytes: 1e6, DiskFreeBytes: 1e9, OldestAgeSeconds: new(0.5)},
 		Kinesis:  healthapi.Kinesis{LastWriteAgeSeconds: new(0.5)},
 		Fallback: healthapi.Fallback{Configured: true, Valid: true, Ready: !chance(3, "not ready"), LastCheckAt: new(w.clock.Wall)},
-		Parts:    map[string]healthapi.Part{"spool": {Alive: true}},
+		Parts:    map[string]healthapi.Part{"delivery": {Alive: true}},
 	}
 	switch w.mood {
 	case 1:
@@ -138,7 +138,7 @@ func (w *weather) report(t *rapid.T, chance func(int, string) bool) *healthapi.R
 		r.Backlog.Events = int64(rapid.IntRange(-5, 5).Draw(t, "events"))
 	}
 	if chance(3, "stalled") {
-		r.Parts["spool"] = healthapi.Part{BeatAgeSeconds: 120}
+		r.Parts["delivery"] = healthapi.Part{BeatAgeSeconds: 120}
 	}
 	if chance(1, "stopping") {
 		r.State = healthapi.StateStopping

@@ -129,7 +129,7 @@ func (u unit) text(n float64) string {
 	case unitBytes:
 		return size(int64(n))
 	case unitPercent:
-		return fmt.Sprintf("%.3g %%", n)
+		return percent(n)
 	case unitEvents:
 		return count(int64(n)) + " events"
 	}

@@ -130,24 +130,24 @@ func lookBacklogBytes(t *turn) sample {
 		return sample{}
 	}
 	rule := t.p.Rules.BacklogBytes
-	percent := t.over(usedPercent(r.Backlog), rule.Percent, unitPercent)
+	share := t.over(usedPercent(r.Backlog), rule.Percent, unitPercent)
 	absolute := t.over(float64(r.Backlog.Bytes), float64(rule.Bytes), unitBytes)
 	switch {
 	case rule.Bytes <= 0:
-		return t.excuse(r, percent)
+		return t.excuse(r, share)
 	case rule.Percent <= 0:
 		return t.excuse(r, absolute)
-	case absolute.number*percent.limit > percent.number*absolute.limit: // nearer to its threshold
+	case absolute.number*share.limit > share.number*absolute.limit: // nearer to its threshold
 		return t.excuse(r, absolute)
 	}
-	return t.excuse(r, percent)
+	return t.excuse(r, share)
 }
 
 func sayBacklogBytes(_ *turn, r *ruleResult) string {
 	if r.sample.unit == unitBytes {
 		return fmt.Sprintf("%s wait on disk", size(int64(r.state.Number)))
 	}
-	return fmt.Sprintf("the spool is %.3g %% full", r.state.Number)
+	return "the spool is " + percent(r.state.Number) + " full"
 }
 
 func lookBacklogEvents(t *turn) sample {
@@ -194,11 +194,11 @@ func lookGrowth(t *turn) sample {
 const endless = float64(365 * 24 * time.Hour / time.Second)
 
 func sayGrowth(t *turn, r *ruleResult) string {
-	percent := ""
+	share := ""
 	if t.o.Report != nil {
-		percent = fmt.Sprintf(", which is %.3g %% full,", usedPercent(t.o.Report.Backlog))
+		share = ", which is " + percent(usedPercent(t.o.Report.Backlog)) + " full,"
 	}
-	return fmt.Sprintf("at the present growth the spool%s has no room left in %s", percent, length(seconds(r.state.Number)))
+	return fmt.Sprintf("at the present growth the spool%s has no room left in %s", share, length(seconds(r.state.Number)))
 }
 
 func lookRefusing(t *turn) sample {

@@ -283,3 +283,16 @@ func TestRules_measurementsOverLabels(t *testing.T) {
 	s.run(time.Minute)
 	s.wantStarts(decide.Divert)
 }
+
+func TestRules_aTinyShareOfTheSpoolIsShownAsOne(t *testing.T) {
+	for events, want := range map[float64]string{0: "0 %", 1: "< 0.1 %", 200_000: "18.6 %"} {
+		s := settled(t)
+		s.rate, s.events, s.kinesis = 0, events, false
+		s.tick()
+		for _, r := range s.explain.Rules {
+			if r.Name == "backlog_bytes" && r.Value != want {
+				t.Errorf("%v events: got %q, want %q", events, r.Value, want)
+			}
+		}
+	}
+}

@@ -169,7 +169,7 @@ func (s *sim) report() *healthapi.Report {
 		Kinesis:  healthapi.Kinesis{Stream: "good", LastWriteAgeSeconds: new(s.sinceWrite.Seconds())},
 		Fallback: healthapi.Fallback{Configured: s.configured, Valid: true, Ready: s.s3Ready, LastCheckAt: new(s.wall)},
 		Sink:     healthapi.Sink{Type: "kinesis", Target: "good", LastWriteAgeSeconds: new(s.sinceWrite.Seconds())},
-		Parts:    map[string]healthapi.Part{"delivery": {Alive: true, BeatAgeSeconds: s.stalledPart.Seconds()}, "spool": {Alive: true}},
+		Parts:    map[string]healthapi.Part{"delivery": {Alive: true, BeatAgeSeconds: s.stalledPart.Seconds()}},
 	}
 	if !s.s3Ready {
 		r.Fallback.LastError = "access denied"

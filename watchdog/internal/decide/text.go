@@ -46,6 +46,14 @@ func count(n int64) string {
 	return sign + b.String()
 }
 
+// percent writes a share; a tiny one as such: 18.6 %, < 0.1 %.
+func percent(n float64) string {
+	if n > 0 && n < 0.1 {
+		return "< 0.1 %"
+	}
+	return fmt.Sprintf("%.3g %%", n)
+}
+
 // size writes bytes in the unit that leaves a short number: 174.9 MiB.
 func size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

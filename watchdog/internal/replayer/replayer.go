@@ -67,7 +67,7 @@ type Replayer struct {
 	memory   memory
 	known    bool      // memory.Rev is
 	dirty    bool      // memory is not on disk yet
-	fault    string    // why not
+	failing  bool      // it could not be put there
 	wellFrom time.Time // zero: it is not well
 	retryAt  time.Time // no replay before
 	halt     context.CancelCauseFunc
@@ -194,19 +194,14 @@ func (r *Replayer) keep() {
 	}
 	r.metrics.remember(r.memory)
 	err := r.memory.save(r.opts.Path)
-	r.dirty = err != nil
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
-	case text == r.fault:
-	case err != nil:
+	switch failed := err != nil; {
+	case failed == r.failing:
+	case failed:
 		r.opts.Log.WithError(err).Error("a restart of the watchdog would not remember whether a replay is due")
 	default:
 		r.opts.Log.Info("whether a replay is due can be remembered again")
 	}
-	r.fault = text
+	r.dirty, r.failing = err != nil, err != nil
 }
 
 func (r *Replayer) running() bool { return r.halt != nil }
