@@ -43,10 +43,10 @@ func TestApp_Run_replaysWhatWasDueBeforeItsStart(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if !strings.HasPrefix(told[0].Sentence, "a replay of what box-1 wrote") || !strings.HasPrefix(told[1].Sentence, "the replay is done") {
+	if !strings.HasPrefix(told[0].Sentence, "a replay of what stand-in wrote") || !strings.HasPrefix(told[1].Sentence, "the replay is done") {
 		t.Errorf("the journal says %q and %q", told[0].Sentence, told[1].Sentence)
 	}
-	if got, err := os.ReadFile(out); err != nil || strings.TrimSpace(string(got)) != "box-1" {
+	if got, err := os.ReadFile(out); err != nil || strings.TrimSpace(string(got)) != "stand-in" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
