@@ -51,6 +51,7 @@ collector: {address: "unix:/run/spillway/admin.sock", public_address: "127.0.0.1
 restarter: {use: command, command: {restart: [/usr/bin/true]}}
 poll: {interval: 10s, timeout: 1s}
 rules: {last_write_age: {threshold: 2m}}
+after_fail_back: {replay: true, after: 1h}
 journal: {max_bytes: 1MiB}
 log: {level: debug}
 `))
@@ -60,6 +61,7 @@ log: {level: debug}
 	if c.Collector.Admin.Address != "unix:/run/spillway/admin.sock" || c.Collector.Probe.Instance != "box-1" ||
 		c.Restarter.Command.Restart[0] != "/usr/bin/true" || c.Policy.Poll.Interval != 10*time.Second ||
 		c.Policy.Rules.LastWriteAge.Threshold != 2*time.Minute || c.Policy.Rules.LastWriteAge.For != 30*time.Second ||
+		!c.AfterFailBack.Replay || c.AfterFailBack.After != time.Hour || c.AfterFailBack.Rate != "1000/s" ||
 		c.Journal.MaxBytes != configfile.MiB || c.Log.Level != "debug" {
 		t.Errorf("got %+v", c)
 	}
@@ -76,6 +78,7 @@ func TestLoad_saysWhereAndWhatIsWrong(t *testing.T) {
 		"restarter:\n  use: prayer":                          "watchdog.yaml:2: restarter.use: ",
 		"restarter:\n  use: command":                         "restarter.command.restart: is empty",
 		"restarter:\n  use: systemd\n  systemd: {unit: x}":   "watchdog.yaml:3: restarter.systemd.unit: ",
+		"after_fail_back:\n  rate: fast":                     "watchdog.yaml:2: after_fail_back.rate: ",
 		"journal:\n  max_bytes: 1B":                          "watchdog.yaml:2: journal.max_bytes: ",
 		"log: {level: loud}":                                 "watchdog.yaml:1: log.level: ",
 		"poll:\n  intervall: 5s":                             "watchdog.yaml:2: ",
@@ -104,6 +107,7 @@ func TestDefault_printsAsItReads(t *testing.T) {
 	}
 	want := config.Default()
 	want.Restarter.Command.Restart, want.Restarter.Command.Start = []string{}, []string{}
+	want.AfterFailBack.Command = []string{}
 	want.Log.Fields = map[string]string{}
 	if diff := cmp.Diff(want, c, cmpopts.EquateComparable(configfile.Secret{})); diff != "" {
 		t.Error(diff)
