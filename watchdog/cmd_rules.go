@@ -69,6 +69,7 @@ func rules(r decide.Rules) []ruleLine {
 			short(full.Threshold), short(full.Short), short(full.Long), full.FloorPercent), full.For, divert, full.Threshold == 0},
 		{"unreachable", "the health report cannot be had", r.Unreachable.For, restart, false},
 		{"stalled", over("a part of the collector shows no progress", r.Stalled.Threshold), r.Stalled.For, restart, r.Stalled.Threshold == 0},
+		{"disk", "trackers are refused because the disk does not answer", r.Refusing.For, tell, false},
 		{"blind", "the report cannot be had but trackers are served", r.Blind.For, tell, false},
 		{"foreign", "somebody else answers", r.Foreign.For, tell, false},
 		{"inconsistent", "the report contradicts itself", r.Inconsistent.For, tell, false},

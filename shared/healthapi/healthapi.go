@@ -160,6 +160,10 @@ type Flush struct {
 	CompletedAt     *time.Time  `json:"completed_at,omitempty"`
 }
 
+// ReasonDiskHangs is the Reason of an intake that refuses because a write to the
+// spool does not come back: no want of room, and nothing a restart would mend.
+const ReasonDiskHangs = "the disk does not answer"
+
 // FlushResult is how the last flush ended.
 type FlushResult string
 

@@ -61,7 +61,7 @@ var livenessEdges = []Edge{
 	{ID: "T22", Region: RegionLiveness, From: []Phase{Suspect},
 		On: Event{"a rule about the process fires", func(t *turn) bool { return t.firing(ProcessSick) != nil }},
 		Guards: []Guard{
-			guardRestart, guardOne, guardMemory, guardGrace, guardContact, guardSupervisor, guardDying, guardSettle,
+			guardRestart, guardOne, guardMemory, guardGrace, guardContact, guardSupervisor, guardDying, guardDisk, guardSettle,
 			guardFresh, guardWitness, guardPatience, budgetRestart,
 		},
 		To:     Restarting,

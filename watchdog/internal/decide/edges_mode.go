@@ -9,9 +9,9 @@ var (
 	every  = []Phase{Primary, Diverting, Fallback, Returning, Probation}
 
 	// permitDivert are the objections to a divert of our own.
-	permitDivert = []Guard{guardMode, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardFallback, guardScope, budgetDivert}
+	permitDivert = []Guard{guardMode, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardDisk, guardFallback, guardScope, budgetDivert}
 	// permitCluster are the objections to what the cluster has decided.
-	permitCluster = []Guard{guardMode, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardClusterPause}
+	permitCluster = []Guard{guardMode, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardDisk, guardClusterPause}
 	// permitOrder are the objections to a person's order.
 	permitOrder = []Guard{guardStanding, guardOne, guardMemory}
 )
@@ -134,7 +134,7 @@ var modeEdges = []Edge{
 
 	{ID: "T11a", Region: RegionMode, From: []Phase{Fallback},
 		On:     Event{"the fallback fails and the primary is good for recover.early_for", func(t *turn) bool { return t.fallbackFails() && t.recovered(t.p.Recover.EarlyFor) }},
-		Guards: []Guard{guardEarly, guardOne, guardMemory, guardSettle, guardReached, budgetDivert}, To: Returning,
+		Guards: []Guard{guardEarly, guardOne, guardMemory, guardSettle, guardReached, guardDisk, budgetDivert}, To: Returning,
 		Effect: Effect{"return at once", (*turn).returnEarly},
 		Text:   "the fallback fails and the primary works: no hold is waited for"},
 	{ID: "T11b", Region: RegionMode, From: []Phase{Fallback},
@@ -150,7 +150,7 @@ var modeEdges = []Edge{
 	{ID: "T10", Region: RegionMode, From: []Phase{Fallback},
 		On: Event{"the primary is good for recover.for", func(t *turn) bool { return t.recovered(t.p.Recover.For) }},
 		Guards: []Guard{
-			guardMode, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardScope,
+			guardMode, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardDisk, guardScope,
 			guardHold, guardWell, guardBacklog, budgetReturn,
 		}, To: Returning,
 		Effect: Effect{"return", (*turn).goHome},
@@ -161,7 +161,7 @@ var modeEdges = []Edge{
 		Text:   "the cluster returns, in waves"},
 	{ID: "T17a", Region: RegionMode, From: steady,
 		On:     Event{"the collector does not follow the mode file", func(t *turn) bool { return t.rule(ruleDrift).state.Fires && t.s.Pending == nil && !t.driftsAgain() }},
-		Guards: []Guard{guardReal, guardRestart, guardOne, guardMemory, guardGrace, guardSettle, guardReached, budgetReconcile}, To: Stay,
+		Guards: []Guard{guardReal, guardRestart, guardOne, guardMemory, guardGrace, guardSettle, guardReached, guardDisk, budgetReconcile}, To: Stay,
 		Effect: Effect{"restart it in the mode of the file", (*turn).reconcile},
 		Text:   "the mode file is the only wish: the collector is brought to it"},
 	{ID: "T17c", Region: RegionMode, From: steady,

@@ -94,6 +94,15 @@ var guardReached = Guard{"reached", func(t *turn) string {
 	return ""
 }}
 
+// guardDisk objects to any remedy while the collector refuses because its disk
+// hangs: what it does instead would hang, too, and a killed one stays on as dying.
+var guardDisk = Guard{"disk", func(t *turn) string {
+	if t.diskHangs() {
+		return "the collector says that its disk does not answer: neither another sink nor a restart mends a disk"
+	}
+	return ""
+}}
+
 // guardFresh objects to judging the process right after we did not run ourselves.
 var guardFresh = Guard{"fresh", func(t *turn) string {
 	if n := t.s.Seen.FreshCount; n < freshEnough {

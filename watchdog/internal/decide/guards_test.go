@@ -199,3 +199,61 @@ func TestVerify_theOldProcessIsNoProofOfARestart(t *testing.T) {
 		return s.s.Action != nil && s.s.Action.Rung == decide.RungTerm
 	})
 }
+
+// A disk that hangs is no want of room: neither a divert nor a restart mends it,
+// and nothing that did not move meanwhile is held against sink or process.
+func TestDisk_thatHangs_isToldAndNothingIsDone(t *testing.T) {
+	hang := func(r *healthapi.Report) {
+		r.State, r.Intake.Accepting, r.Intake.Reason = healthapi.StateRefusing, false, healthapi.ReasonDiskHangs
+		r.Parts["delivery"] = healthapi.Part{Alive: true, BeatAgeSeconds: 600} // it reads from that disk
+		r.Kinesis.LastWriteAgeSeconds, r.Sink.LastWriteAgeSeconds = new(600.0), new(600.0)
+		r.Backlog.Events, r.Backlog.OldestAgeSeconds, r.Drain.ETASeconds = 1000, new(600.0), nil
+	}
+	told := func(t *testing.T, s *sim) {
+		t.Helper()
+		if n := s.noted("rule/disk", decide.Page); n != 1 {
+			t.Errorf("people were woken %d times", n)
+		}
+	}
+	t.Run("primary", func(t *testing.T) {
+		s := settled(t)
+		s.tweak = hang
+		s.run(20 * time.Minute)
+		told(t, s)
+		s.tweak = nil
+		s.run(20 * time.Minute)
+		s.wantNoStart()
+		if s.resolved("rule/disk") != 1 {
+			t.Error("its end was not told")
+		}
+	})
+	t.Run("fallback", func(t *testing.T) {
+		s := fallenBack(t)
+		s.kinesis = true
+		s.tweak = func(r *healthapi.Report) {
+			hang(r)
+			r.Kinesis.Probe = healthapi.Probe{Level: 1, LastOKAt: new(s.wall), OKForSeconds: new(900.0)}
+		}
+		s.run(time.Hour)
+		s.wantStarts(decide.Divert)
+		s.wantBlocked("disk")
+		told(t, s)
+	})
+	t.Run("after the sink had failed", func(t *testing.T) {
+		s := settled(t)
+		s.kinesis = false
+		s.until(10*time.Minute, "nearly fires", func() bool { return s.rule("last_write_age").Evidence >= 25*time.Second })
+		s.say(decide.CommandPause, "", time.Minute)
+		s.run(30 * time.Second)
+		s.tweak = hang
+		s.run(20 * time.Minute)
+		s.wantNoStart()
+		s.wantBlocked("disk")
+	})
+	t.Run("a person orders all the same", func(t *testing.T) {
+		s := settled(t)
+		s.tweak = hang
+		s.say(decide.CommandSwitch, mode.Fallback, 0)
+		s.untilMode(2*time.Minute, decide.Fallback)
+	})
+}

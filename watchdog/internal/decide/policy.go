@@ -186,7 +186,8 @@ type Rules struct {
 	BacklogEvents CountRule `yaml:"backlog_events" json:"backlog_events"`
 	// SecondsToFull: the spool will be full within Threshold (15m, for 1m).
 	SecondsToFull GrowthRule `yaml:"seconds_to_full" json:"seconds_to_full"`
-	// Refusing: trackers get 503 for want of room (for 30s).
+	// Refusing: trackers get 503 for want of room (for 30s). For also holds for
+	// the rule disk, when they get it because the disk hangs, which never acts.
 	Refusing PlainRule `yaml:"refusing" json:"refusing"`
 	// Unreachable: the health report cannot be had (for 90s). Never enough alone.
 	Unreachable PlainRule `yaml:"unreachable" json:"unreachable"`

@@ -273,7 +273,7 @@ func wantNoLaw(t rapid.TB, p decide.Policy, before, after decide.State, d decide
 			continue
 		}
 		answered := len(e.BlockedBy) > 0
-		sink := r.Class == decide.SinkSick && (after.Mode.Phase == decide.Primary || after.Mode.Phase == decide.Probation) && before.Mode.Phase == after.Mode.Phase
+		sink := r.Class == decide.SinkSick && (after.Mode.Phase == decide.Primary || after.Mode.Phase == decide.Probation) && before.Mode.Since == after.Mode.Since
 		process := r.Class == decide.ProcessSick && after.Liveness.Phase == decide.Suspect && before.Liveness.Phase == decide.Suspect
 		if (sink || process) && !answered {
 			t.Fatalf("%s fires and nothing says why nothing is done; %s; took %v", r.Name, e.Summary, e.Taken)

@@ -58,6 +58,8 @@ func init() {
 			span: func(p Policy) time.Duration { return p.Rules.Stalled.For },
 			off:  func(p Policy) bool { return p.Rules.Stalled.Threshold <= 0 }},
 
+		{name: "disk", class: Unsure, look: lookDisk, say: sayDisk, page: true,
+			span: func(p Policy) time.Duration { return p.Rules.Refusing.For }},
 		{name: "blind", class: Unsure, look: lookBlind, say: sayBlind, page: true,
 			span: func(p Policy) time.Duration { return p.Rules.Blind.For }},
 		{name: "foreign", class: Unsure, look: lookForeign, say: sayForeign, page: true,

@@ -45,7 +45,7 @@ func (t *turn) how() string {
 
 func lookStalled(t *turn) sample {
 	r := t.o.Report
-	if r == nil || t.switching() || r.State == healthapi.StateStarting || r.State == healthapi.StateStopping {
+	if r == nil || t.switching() || t.diskHangs() || r.State == healthapi.StateStarting || r.State == healthapi.StateStopping {
 		return sample{}
 	}
 	name, age := "", 0.0
@@ -61,6 +61,22 @@ func lookStalled(t *turn) sample {
 
 func sayStalled(_ *turn, r *ruleResult) string {
 	return fmt.Sprintf("the collector answers, but its part %q has made no progress for %s", r.sample.detail, length(seconds(r.state.Number)))
+}
+
+// lookDisk is bad while the collector refuses because its disk hangs.
+func lookDisk(t *turn) sample {
+	if t.o.Report == nil {
+		return sample{}
+	}
+	return plain(t.diskHangs(), t.o.Report.Intake.Reason)
+}
+
+func sayDisk(*turn, *ruleResult) string {
+	return "trackers get 503, because the disk of the spool does not answer: neither another sink nor a restart mends a disk"
+}
+
+func (t *turn) diskHangs() bool {
+	return t.o.Report != nil && t.o.Report.Intake.Reason == healthapi.ReasonDiskHangs
 }
 
 func lookBlind(t *turn) sample {

@@ -11,9 +11,10 @@ import (
 // Rules about the sink in use. They look at measurements, never at labels, and
 // at nothing while the report contradicts itself.
 
-// believable returns the report, nil when there is none that can be used.
+// believable returns the report, nil when there is none that can be used. While
+// the disk hangs nothing moves, which says nothing about the sink.
 func (t *turn) believable() *healthapi.Report {
-	if t.o.Report == nil || t.conflict != "" {
+	if t.o.Report == nil || t.conflict != "" || t.diskHangs() {
 		return nil
 	}
 	return t.o.Report

@@ -68,7 +68,8 @@ func (o Outcome) sums() string {
 	if r == nil {
 		return "it printed no report"
 	}
-	text := fmt.Sprintf("%d of %d objects and %d events (%s) replayed in %s", r.Objects.Finished, r.Selected, r.Events.Delivered, size(r.Bytes), length(o.Took))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %d objects and %d events (%s) replayed in %s", r.Objects.Finished, r.Selected, r.Events.Delivered, size(r.Bytes), length(o.Took))
 	for _, more := range []struct {
 		n    int64
 		what string
@@ -82,10 +83,10 @@ func (o Outcome) sums() string {
 		{int64(r.Objects.Foreign), "keys are no archived objects"},
 	} {
 		if more.n > 0 {
-			text += fmt.Sprintf(", %d %s", more.n, more.what)
+			fmt.Fprintf(&text, ", %d %s", more.n, more.what)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // lastLine is where a program that fails says why.

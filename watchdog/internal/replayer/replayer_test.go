@@ -13,7 +13,7 @@ import (
 	"spillway/watchdog/internal/decide"
 )
 
-var exitOne = errors.New("run it: exit status 1")
+var errExitOne = errors.New("run it: exit status 1")
 
 func TestReplayer_atTheFirstStart_nothingIsDue(t *testing.T) {
 	inBubble(t, func(b *bench) {
@@ -157,9 +157,9 @@ func TestReplayer_aRuleThatFires_doesNotStopAReplayThatRuns(t *testing.T) {
 
 func TestReplayer_afterAFailure_triesAgainInAnHour(t *testing.T) {
 	for name, o := range map[string]Outcome{
-		"it failed":             {Err: exitOne, Output: "much\nno credentials"},
-		"it failed with report": {Err: exitOne, Report: &Report{}, Output: "no credentials"},
-		"somebody stopped it":   {Err: exitOne, Report: &Report{Stopped: true}},
+		"it failed":             {Err: errExitOne, Output: "much\nno credentials"},
+		"it failed with report": {Err: errExitOne, Report: &Report{}, Output: "no credentials"},
+		"somebody stopped it":   {Err: errExitOne, Report: &Report{Stopped: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bench) {
