@@ -140,6 +140,9 @@ func (w *weather) report(t *rapid.T, chance func(int, string) bool) *healthapi.R
 	if chance(3, "stalled") {
 		r.Parts["delivery"] = healthapi.Part{BeatAgeSeconds: 120}
 	}
+	if chance(2, "disk hangs") {
+		r.State, r.Intake.Accepting, r.Intake.Reason = healthapi.StateRefusing, false, healthapi.ReasonDiskHangs
+	}
 	if chance(1, "stopping") {
 		r.State = healthapi.StateStopping
 	}
