@@ -16,7 +16,7 @@ SEED     ?= 0
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run install image-files docker-test k8s-test trackers test check check-fast race fmt bench fuzz soak clean
+.PHONY: help build demo run install image-files docker-test k8s-test trackers test check check-fast race fmt bench fuzz fuzz-disk soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ fuzz: ## run every fuzz target for FUZZTIME (1m)
 	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; \
 	done
+
+fuzz-disk: ## fuzz what reads the spool after a crash, about half a minute each
+	go test -run '^$$' -fuzz '^FuzzScanner$$' -fuzztime 200000x ./collector/internal/spool
+	go test -run '^$$' -fuzz '^FuzzAckSlot$$' -fuzztime 200000x ./collector/internal/spool
 
 soak: build ## break everything at random under load for DURATION (10m), then look every event up; SEED repeats a run
 	go run ./shared/rig/soak -bin bin -duration $(DURATION) -seed $(SEED)

@@ -23,14 +23,18 @@ const (
 type preflight struct {
 	log   *logrus.Entry
 	check func(ctx context.Context) error // nil when no fallback is configured
-	inUse func() (healthy bool, used bool)
+	inUse func() fallbackUse
 	again chan struct{}
 
 	mu     sync.Mutex // guards status
 	status healthapi.Fallback
 }
 
-func newPreflight(log *logrus.Entry, inUse func() (healthy, used bool)) *preflight {
+// fallbackUse is how the fallback fares where it is in use. Until its first write
+// there the last check stands.
+type fallbackUse struct{ used, failing, wrote bool }
+
+func newPreflight(log *logrus.Entry, inUse func() fallbackUse) *preflight {
 	return &preflight{log: log, inUse: inUse, again: make(chan struct{}, 1)}
 }
 
@@ -69,7 +73,7 @@ func (p *preflight) once(ctx context.Context) time.Duration {
 	if check == nil {
 		return preflightEvery
 	}
-	if _, used := p.inUse(); used {
+	if p.inUse().used {
 		return preflightRetry
 	}
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
@@ -99,8 +103,11 @@ func (p *preflight) report() healthapi.Fallback {
 	p.mu.Lock()
 	status := p.status
 	p.mu.Unlock()
-	if healthy, used := p.inUse(); used {
-		status.Ready = healthy
+	switch use := p.inUse(); {
+	case use.failing:
+		status.Ready = false
+	case use.wrote:
+		status.Ready, status.LastError = true, ""
 	}
 	return status
 }

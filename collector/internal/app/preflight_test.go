@@ -25,7 +25,7 @@ func TestPreflight_findsABrokenFallbackAndItsRepair(t *testing.T) {
 		var broken atomic.Pointer[error]
 		var checks atomic.Int32
 		var used atomic.Bool
-		p := newPreflight(quiet(), func() (bool, bool) { return true, used.Load() })
+		p := newPreflight(quiet(), func() fallbackUse { return fallbackUse{used: used.Load()} })
 		go func() { _ = p.run(ctx) }()
 		synctest.Wait()
 		if got := p.report(); got.Configured || got.Ready || checks.Load() != 0 {
@@ -67,7 +67,7 @@ func TestPreflight_checkThatHangsIsABrokenFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		p := newPreflight(quiet(), func() (bool, bool) { return true, false })
+		p := newPreflight(quiet(), func() fallbackUse { return fallbackUse{} })
 		p.replace(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		go func() { _ = p.run(ctx) }()
 		<-time.After(preflightTimeout + time.Second)
@@ -77,4 +77,23 @@ func TestPreflight_checkThatHangsIsABrokenFallback(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+func TestPreflight_inUse_itsWritesDecide(t *testing.T) {
+	var use fallbackUse
+	p := newPreflight(quiet(), func() fallbackUse { return use })
+	p.replace(func(context.Context) error { return errors.New("NoSuchBucket") })
+	p.once(t.Context())
+	use = fallbackUse{used: true}
+	if got := p.report(); got.Ready || got.LastError == "" {
+		t.Errorf("in use, not tried yet: %+v, want the verdict of the check", got)
+	}
+	use.wrote = true
+	if got := p.report(); !got.Ready || got.LastError != "" {
+		t.Errorf("in use, written: %+v", got)
+	}
+	use.failing = true
+	if got := p.report(); got.Ready {
+		t.Errorf("in use, failing: %+v", got)
+	}
 }

@@ -175,9 +175,13 @@ func (a *App) sinkHealthy() bool {
 	return true
 }
 
-// fallbackInUse tells whether the fallback is in use and, if so, whether it works.
-func (a *App) fallbackInUse() (healthy, used bool) {
-	return a.lanes[sink.Good].forwarder.Status().Sink.ConsecutiveFailures == 0, a.mode() == mode.Fallback
+// fallbackInUse tells whether the fallback is in use and, if so, how it fares.
+func (a *App) fallbackInUse() fallbackUse {
+	if a.mode() != mode.Fallback {
+		return fallbackUse{}
+	}
+	s := a.lanes[sink.Good].forwarder.Status().Sink
+	return fallbackUse{used: true, failing: s.ConsecutiveFailures > 0, wrote: s.LastWriteAt != nil}
 }
 
 // logState says a change of state in the log.

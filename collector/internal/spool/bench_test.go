@@ -31,7 +31,10 @@ func benchDir(b *testing.B) string {
 func BenchmarkLog_Append(b *testing.B) {
 	for _, writers := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			l := mustOpen(b, benchDir(b), DefaultConfig())
+			dir := benchDir(b)
+			l := mustOpen(b, dir, DefaultConfig())
+			device, _ := deviceBytes(b, dir)
+			cpu := cpuSeconds(b)
 			var wg sync.WaitGroup
 			var left atomic.Int64
 			left.Store(int64(b.N))
@@ -71,37 +74,46 @@ func BenchmarkLog_Append(b *testing.B) {
 			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
 			b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
 			b.ReportMetric(float64(b.N)/float64(l.Stats().Groups), "records/sync")
+			b.ReportMetric((cpuSeconds(b)-cpu)/float64(b.N)*1e5, "cpu-s/100k")
+			reportAmplification(b, dir, device, int64(l.Stats().AppendedBytes))
 		})
 	}
 }
 
-// BenchmarkOpen measures opening, and then draining, a backlog of 1 GiB whose
-// last segment was not sealed.
-func BenchmarkOpen(b *testing.B) {
-	const total, size = 1 << 30, 20 << 10
-	dir := benchDir(b)
-	l := mustOpen(b, dir, DefaultConfig())
-	batch := make([]Record, 100)
-	for i := range batch {
-		batch[i] = record(i, size)
-	}
-	for range total / size / len(batch) {
-		if err := l.Append(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
-	}
-	want := l.Stats().Events
-	l.abort()
-	b.ResetTimer()
+// BenchmarkOutage fills a backlog with records of 20 KiB while nothing is read,
+// is cut off without a word, opens it and drains it. Reported are the rates, what
+// the device had to write for each byte, the time to open, and the peak of memory
+// over all of it.
+func BenchmarkOutage(b *testing.B) {
+	const size = 20 << 10
+	total, dir := backlogBytes(b), benchDir(b)
 	for range b.N {
+		l := mustOpen(b, dir, DefaultConfig())
+		batch := make([]Record, 100)
+		for i := range batch {
+			batch[i] = record(i, size)
+		}
+		device, _ := deviceBytes(b, dir)
+		began := time.Now()
+		for range int(total) / size / len(batch) {
+			if err := l.Append(b.Context(), batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+		want := l.Stats().Events
+		b.ReportMetric(float64(want*size)/1e6/time.Since(began).Seconds(), "fill-MB/s")
+		reportAmplification(b, dir, device, want*size)
+		l.abort()
+
+		began = time.Now()
 		l = mustOpen(b, dir, DefaultConfig())
+		b.ReportMetric(time.Since(began).Seconds(), "open-s")
 		if got := l.Stats().Events; got != want {
 			b.Fatalf("%d events, want %d", got, want)
 		}
-		b.StopTimer()
-		began := time.Now()
-		var n, bytes int64
-		for n < want {
+		began = time.Now()
+		var bytes int64
+		for n := int64(0); n < want; {
 			records, err := l.Read(b.Context(), 500, 4<<20)
 			if err != nil {
 				b.Fatal(err)
@@ -109,10 +121,13 @@ func BenchmarkOpen(b *testing.B) {
 			for _, r := range records {
 				bytes += int64(len(r.Data))
 			}
+			l.Ack(seqs(records)...)
 			n += int64(len(records))
 		}
 		b.ReportMetric(float64(bytes)/1e6/time.Since(began).Seconds(), "drain-MB/s")
-		l.abort()
-		b.StartTimer()
+		b.ReportMetric(peakMemory(b), "peak-MiB")
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
