@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"spillway/shared/healthapi"
 )
 
 // hangs is how long a write to the spool may take before requests are refused at
@@ -27,7 +29,7 @@ func (a *App) watchDisk(ctx context.Context) error {
 		}
 		switch {
 		case hung && !shut:
-			a.gate.Refuse("the disk does not answer")
+			a.gate.Refuse(healthapi.ReasonDiskHangs)
 		case !hung && shut:
 			a.gate.Resume()
 		}
