@@ -11,9 +11,10 @@ import (
 // reportProblems are the sentences of the health report.
 func (a *App) reportProblems() []string {
 	out := a.problems()
-	if d := a.dead.Stats(); d.LastError != "" {
-		out = append(out, fmt.Sprintf("dead letters cannot be stored (%d of %d bytes used), requests that need one are answered 503: %s", d.Bytes, d.LimitBytes, d.LastError))
-	} else if d.LimitBytes > 0 && d.Bytes > d.LimitBytes/10*8 {
+	if why := a.broken(); why != "" {
+		out = append(out, why)
+	}
+	if d := a.dead.Stats(); d.LastError == "" && d.LimitBytes > 0 && d.Bytes > d.LimitBytes/10*8 {
 		out = append(out, fmt.Sprintf("dead letters use %d of the %d bytes they may: see `spillway-collector dead-letter ls`, then retry or remove them", d.Bytes, d.LimitBytes))
 	}
 	for _, name := range sink.Lanes() {
@@ -25,9 +26,6 @@ func (a *App) reportProblems() []string {
 		}
 		if s.WritingFor > hangs {
 			out = append(out, fmt.Sprintf("the disk under the spool of the %s lane has not answered a write for %s", name, s.WritingFor.Round(time.Second)))
-		}
-		if s.Failing {
-			out = append(out, fmt.Sprintf("the spool of the %s lane cannot be written: %s", name, s.LastError))
 		}
 		if s.CorruptRecords+s.DamagedSegments > 0 {
 			out = append(out, fmt.Sprintf("the spool of the %s lane was damaged: %d records and %d whole files could not be read; their bytes are set aside in corrupt/", name, s.CorruptRecords, s.DamagedSegments))
@@ -43,4 +41,19 @@ func (a *App) reportProblems() []string {
 		}
 	}
 	return out
+}
+
+// broken says what of the collector itself does not work, so that requests are
+// answered 503 though there is room: the spool or the dead letters cannot be
+// written. Empty when both can.
+func (a *App) broken() string {
+	for _, name := range sink.Lanes() {
+		if s := a.lanes[name].log.Stats(); s.Failing {
+			return fmt.Sprintf("the spool of the %s lane cannot be written: %s", name, s.LastError)
+		}
+	}
+	if d := a.dead.Stats(); d.LastError != "" {
+		return fmt.Sprintf("dead letters cannot be stored (%d of %d bytes used), requests that need one are answered 503: %s", d.Bytes, d.LimitBytes, d.LastError)
+	}
+	return ""
 }

@@ -26,7 +26,7 @@ func (a *App) sources() health.Sources {
 		Intake: a.intake, Backlog: a.backlog, Kinesis: a.kinesis, Fallback: a.checks.report,
 		Sink:  func() healthapi.Sink { return a.lanes[sink.Good].forwarder.Status().Sink },
 		Lanes: a.laneReports, Flush: a.flushStatus, Parts: a.parts, Mode: a.modes.state,
-		Totals: a.totals, Problems: a.reportProblems,
+		Totals: a.totals, Problems: a.reportProblems, Broken: a.broken,
 	}
 }
 

@@ -28,6 +28,7 @@ type Sources struct {
 	Parts    func() map[string]healthapi.Part
 	Mode     func() Mode
 	Totals   func() Totals
+	Broken   func() string // what of the collector itself does not work, in words; empty when nothing
 	Problems func() []string
 }
 
@@ -163,6 +164,9 @@ func (r *Reporter) judge(rep *healthapi.Report) (healthapi.State, string) {
 		if !part.Alive {
 			return healthapi.StateDegraded, fmt.Sprintf("%s has made no progress for %.0f s", name, part.BeatAgeSeconds)
 		}
+	}
+	if why := r.sources.Broken(); why != "" {
+		return healthapi.StateDegraded, why
 	}
 	if rep.ModeFileError != "" {
 		return healthapi.StateDegraded, rep.ModeFileError

@@ -23,6 +23,7 @@ type world struct {
 	parts   map[string]healthapi.Part
 	mode    Mode
 	totals  Totals
+	broken  string
 }
 
 func newWorld() *world {
@@ -46,6 +47,7 @@ func (w *world) sources() Sources {
 		Parts:    func() map[string]healthapi.Part { return w.parts },
 		Mode:     func() Mode { return w.mode },
 		Totals:   func() Totals { return w.totals },
+		Broken:   func() string { return w.broken },
 		Problems: func() []string { return nil },
 	}
 }
@@ -62,6 +64,7 @@ func TestReporter_stateFollowsWhatTheParts(t *testing.T) {
 		"one failure":       {func(w *world) { w.sink.ConsecutiveFailures = 1 }, healthapi.StateOK},
 		"bad lane fails":    {func(w *world) { w.bad.Sink.ConsecutiveFailures, w.bad.Sink.Circuit = 9, "half_open" }, healthapi.StateDegraded},
 		"part is stuck":     {func(w *world) { w.parts = map[string]healthapi.Part{"delivery": {Alive: false}} }, healthapi.StateDegraded},
+		"letters not kept":  {func(w *world) { w.broken = "dead letters cannot be stored" }, healthapi.StateDegraded},
 		"mode file damaged": {func(w *world) { w.mode.FileError = "mode file is empty" }, healthapi.StateDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
