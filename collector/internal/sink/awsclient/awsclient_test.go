@@ -30,7 +30,7 @@ func open(t *testing.T) *awsclient.Client {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	c, err := awsclient.New(awsclient.Config{Region: "eu-west-1", AccessKeyID: "k", SecretAccessKey: configfile.NewSecret("s"), RequestTimeout: time.Second}, 4, logrus.NewEntry(log))
+	c, err := awsclient.New(awsclient.Config{Region: "eu-west-1", AccessKeyID: "k", SecretAccessKey: configfile.NewSecret("s"), RequestTimeout: 10 * time.Second}, 4, logrus.NewEntry(log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func open(t *testing.T, endpoint string, change func(*kinesis.Config)) *kinesis.
 	cfg.GoodStream, cfg.BadStream = "good", "bad"
 	cfg.AWS.Region, cfg.AWS.Endpoint = "eu-west-1", endpoint
 	cfg.AWS.AccessKeyID, cfg.AWS.SecretAccessKey = "rig", configfile.NewSecret("rig")
-	cfg.AWS.RequestTimeout = time.Second
+	cfg.AWS.RequestTimeout = 10 * time.Second
 	if change != nil {
 		change(&cfg)
 	}

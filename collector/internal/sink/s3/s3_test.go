@@ -53,7 +53,7 @@ func config(endpoint string) s3.Config {
 	cfg.Bucket, cfg.Prefix, cfg.PathStyle = bucket, "/events/", true
 	cfg.AWS.Region, cfg.AWS.Endpoint = "us-east-1", endpoint
 	cfg.AWS.AccessKeyID, cfg.AWS.SecretAccessKey = "rig", configfile.NewSecret("rig")
-	cfg.AWS.RequestTimeout = time.Second
+	cfg.AWS.RequestTimeout = 10 * time.Second
 	return cfg
 }
 
