@@ -20,7 +20,7 @@ import (
 const switchTimeout = 10 * time.Second
 
 // Reload reads both configs and the mode file again and takes over what can
-// change without a restart: sinks, protocol, admission's mode, log level, tokens
+// change without a restart: sinks, protocol, log level, tokens
 // and certificates. A config that is not valid is refused as a whole and the old
 // one stays in force; the health report says so until a reload succeeds. The mode
 // file is followed in either case.
